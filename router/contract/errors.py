@@ -58,6 +58,7 @@ TandemError
 
 from typing import Self
 
+from router.contract.allowance import Left
 from router.contract.secret import mask_keys
 from router.contract.words import AccountFault
 
@@ -226,7 +227,14 @@ class UpgradeRequired(RequestError, status=426, code="upgrade_required"):
 
 
 class RateLimited(RequestError, status=429, code="rate_limited"):
-    """The caller's key has reached a limit of its own, or too many wrong keys came from its address. Wait for `retry-after`."""
+    """The caller's key has reached a limit of its own or its share, or too many wrong keys came from its address.
+
+    Wait for `retry-after`.
+    """
+
+    def __init__(self, message: str, *, retry_after_seconds: float | None = None, left: tuple[Left, ...] = ()) -> None:
+        super().__init__(message, retry_after_seconds=retry_after_seconds)
+        self.left = left
 
 
 class BudgetSpent(RequestError, status=429, code="budget_spent"):
@@ -234,7 +242,7 @@ class BudgetSpent(RequestError, status=429, code="budget_spent"):
 
 
 class TooManyJobs(RequestError, status=429, code="too_many_jobs"):
-    """Too many background jobs are waiting, or the caller's key has as many as it may have. Wait for `retry-after`."""
+    """Too many background jobs are waiting or on disk, or the caller has its share. Wait for `retry-after`."""
 
 
 class HeadersTooLarge(RequestError, status=431, code="headers_too_large"):

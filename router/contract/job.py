@@ -11,6 +11,7 @@ from pydantic import Field
 
 from router.contract.block import ELSEWHERE, Block, Seconds
 from router.contract.caller import Caller
+from router.contract.share import has_room
 from router.contract.words import Word
 
 
@@ -39,7 +40,10 @@ class JobTerms(Block, frozen=True):
     most_for_a_caller: Annotated[int, Field(ge=1, le=1_000)] = 2
     """Jobs of one caller that run at once. The others wait."""
     most_queued: Annotated[int, Field(ge=1, le=100_000)] = 200
-    """Jobs that may wait; more are refused with 429 `too_many_jobs`."""
+    """Jobs that may wait; more are refused with 429 `too_many_jobs`. Each caller has a share of it (`limits.share`)."""
+    max_disk_mb: Annotated[int, Field(ge=100)] = 4_096
+    """Disk for jobs: requests that wait, and answers with their logs until they expire or are deleted. When it is full, jobs
+    wait, and new ones are refused with 429 `too_many_jobs`. Each caller has a share of it (`limits.share`)."""
     deadline_seconds: Seconds = 14_400.0
     """For a whole job, instead of `limits.deadline_seconds`."""
     keep_hours: Annotated[float, Field(gt=0, le=720)] = 24.0
@@ -47,6 +51,21 @@ class JobTerms(Block, frozen=True):
     removes them earlier."""
     takes_agents: Annotated[bool, ELSEWHERE] = False
     """Whether an admin's agent may keep its work as a job (`delegation.runner`)."""
+    share: Annotated[float, ELSEWHERE] = 1.0
+    """The part of the queue and of the disk that one caller may have alone (`limits.share`)."""
+
+    def may_queue(self, own: int, taken: int) -> bool:
+        """Whether a caller with this many waiting jobs, of this many in all, may have another wait."""
+        return has_room(own, taken, self.most_queued, self.share)
+
+    def may_write(self, caller: str, sizes: Mapping[str, int]) -> bool:
+        """Whether a caller may take more disk, where the jobs of each caller take so many bytes.
+
+        A caller's running jobs may have written more than its share: that is not held against the others.
+        """
+        whole = self.max_disk_mb << 20
+        taken = sum(min(size, int(whole * self.share)) for size in sizes.values())
+        return has_room(sizes.get(caller, 0), taken, whole, self.share)
 
 
 USUAL_TERMS = JobTerms()
@@ -161,14 +180,15 @@ class JobStore(Protocol):
     """
 
     async def add(
-        self, job: Job, most_queued: int, most_of_caller: int | None = None, lease_seconds: float | None = None
+        self, job: Job, terms: JobTerms, most_of_caller: int | None = None, lease_seconds: float | None = None
     ) -> bool:
-        """False if the queue or the caller's share is full. With a lease the job is its owner's, and lost with it."""
+        """False if the queue, the disk or the caller's share is full. With a lease the job is its owner's, and lost with it."""
         ...
 
-    async def claim(self, owner: str, lease_seconds: float, most_for_a_caller: int) -> Job | None:
-        """Claim the oldest queued job whose caller has room for another.
+    async def claim(self, owner: str, lease_seconds: float, terms: JobTerms) -> Job | None:
+        """Claim a queued job: the oldest of the caller with fewest running, or else served least recently here.
 
+        Jobs of a caller wait while its ended ones take its share of the disk.
         Expired leases come first, with `is_unrecorded`; an owner's own never expire. A released job restarts with an empty log,
         unless its content was read, it was begun three times, or cancelled: then `is_lost` is set.
         """
@@ -178,8 +198,8 @@ class JobStore(Protocol):
         """Extend the lease. False: cancelled, or taken over. Stop at once."""
         ...
 
-    async def release(self, owner: str, job_id: str | None = None) -> None:
-        """Give up one job, or all of a stopping owner, once their costs are recorded or about to be."""
+    async def release(self, job: Job) -> None:
+        """Give up this attempt, once its cost is recorded or about to be. A later attempt of its owner goes on."""
         ...
 
     async def append(self, job: Job, segments: Sequence[Segment]) -> bool:

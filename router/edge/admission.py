@@ -10,6 +10,7 @@ from router.contract.errors import (
     Forbidden,
     InternalFault,
     NotFound,
+    RateLimited,
     TandemError,
     Unauthorized,
     Unavailable,
@@ -19,6 +20,7 @@ from router.contract.errors import (
 from router.contract.exchange import Arrival, Exchange
 from router.contract.keys import CREDENTIALS, Key, read_token, split_key
 from router.contract.limits import Limits
+from router.contract.share import Holdings, has_room
 from router.contract.sinks import AnswerSink
 from router.contract.stores import ResponseStore
 from router.contract.words import PassedRoute
@@ -36,6 +38,7 @@ _SHEDDING_SECONDS = 5
 """Memory is measured twice a second and given back every five."""
 _FOR_LOGINS = "/tandem/"
 """The paths that a login opens. All others need the key itself."""
+_SHARE = "which is your share of what all callers may have (limits.share)"
 _PASSED_METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
 
@@ -51,6 +54,8 @@ REQUEST, SOCKET = Slot.REQUEST, Slot.SOCKET
 class Admission:
     __slots__ = (
         "_gathering",
+        "_held",
+        "_held_sockets",
         "_house",
         "_start",
         "_wrong_keys",
@@ -61,8 +66,8 @@ class Admission:
         "take_slot",
     )
 
-    take_slot: Callable[[Limits], None]
-    """Take a slot. Raises `Unavailable` when all are taken."""
+    take_slot: Callable[[Limits, Caller], None]
+    """Take a slot. Raises `Unavailable` when all are taken, `RateLimited` when the caller has its share."""
 
     def __init__(self, house: House) -> None:
         self.take_slot = self._take_slot
@@ -72,6 +77,8 @@ class Admission:
         self._wrong_keys, self.logins = WrongKeys(), Logins()
         self.in_flight = 0
         self.sockets = 0
+        self._held, self._held_sockets = Holdings(), Holdings()
+        """The slots and sockets of callers with a key."""
 
     @property
     def limits(self) -> Limits:
@@ -98,9 +105,9 @@ class Admission:
         if takes is REQUEST:
             if head.length > limits.max_body_bytes:
                 raise too_large(limits)
-            self.take_slot(limits)
+            self.take_slot(limits, caller)
         elif takes is SOCKET:
-            self._take_socket(limits)
+            self._take_socket(limits, caller)
         return caller
 
     def recognise(self, head: Head) -> None:
@@ -162,13 +169,21 @@ class Admission:
         else:
             events.key_refused(key=found[0], reason=keys.explain(token))
 
-    def _take_slot(self, limits: Limits) -> None:
-        if self.in_flight >= limits.max_in_flight:
-            raise Unavailable(f"{self.in_flight} requests are running, which is the limit", retry_after_seconds=1)
-        self.in_flight += 1
+    def _take_slot(self, limits: Limits, caller: Caller) -> None:
+        taken = self.in_flight
+        if taken >= limits.max_in_flight:
+            raise Unavailable(f"{taken} requests are running, which is the limit", retry_after_seconds=1)
+        if caller is not LOCAL:  # the router's own user, and without keys the only caller
+            own = self._held.of(caller)
+            if not has_room(own, taken, limits.max_in_flight, limits.share):
+                raise RateLimited(f"{own} of your requests are running, {_SHARE}", retry_after_seconds=1)
+            self._held.add(caller, 1)
+        self.in_flight = taken + 1
 
-    def release(self) -> None:
+    def release(self, caller: Caller) -> None:
         self.in_flight -= 1
+        if caller is not LOCAL:
+            self._held.add(caller, -1)
 
     @property
     def is_shedding(self) -> bool:
@@ -181,20 +196,27 @@ class Admission:
     def readmit(self) -> None:
         self.take_slot = self._take_slot
 
-    def _refuse_slot(self, limits: Limits) -> None:
+    def _refuse_slot(self, limits: Limits, caller: Caller) -> None:
         raise Unavailable("the router is short of memory. Try again later", retry_after_seconds=_SHEDDING_SECONDS)
 
-    def _take_socket(self, limits: Limits) -> None:
+    def _take_socket(self, limits: Limits, caller: Caller) -> None:
         """Count an open WebSocket, and connect to both tiers ahead of its first request."""
         if self.is_shedding:
-            self._refuse_slot(limits)
+            self._refuse_slot(limits, caller)
         if self.sockets >= limits.max_sockets:
             raise UpgradeRequired(f"{self.sockets} WebSockets are open, which is the limit. Send the request over HTTP")
+        if caller is not LOCAL:
+            own = self._held_sockets.of(caller)
+            if not has_room(own, self.sockets, limits.max_sockets, limits.share):
+                raise UpgradeRequired(f"{own} of your WebSockets are open, {_SHARE}. Send the request over HTTP")
+            self._held_sockets.add(caller, 1)
         self.sockets += 1
         self._house.plan.dispatcher.connect_ahead()
 
-    def release_socket(self) -> None:
+    def release_socket(self, caller: Caller) -> None:
         self.sockets -= 1
+        if caller is not LOCAL:
+            self._held_sockets.add(caller, -1)
 
     def check_passed(self, route: PassedRoute, head: Head) -> None:
         """Check the head of a passed-through request. Raises a `TandemError`."""

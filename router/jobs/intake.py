@@ -90,8 +90,8 @@ class Intake:
 
     async def _add(self, job: Job, plan: Plan) -> None:
         """Store a job. When this returns it is durable; a caller that left before has none."""
-        most, own = plan.jobs.most_queued, rights_of(plan.keys, job.caller).jobs_in_flight
-        adding = spawn(self._store.add(job, most, own), name=f"{job.id} add")
+        own = rights_of(plan.keys, job.caller).jobs_in_flight
+        adding = spawn(self._store.add(job, plan.jobs, own), name=f"{job.id} add")
         try:
             is_added = await asyncio.shield(adding)
         except asyncio.CancelledError:
@@ -102,7 +102,10 @@ class Intake:
                 f"background jobs cannot be stored now: {error}", retry_after_seconds=_COME_BACK_SECONDS
             ) from error
         if not is_added:
-            words = f"{most} background jobs are waiting, which is the limit"
+            words = (
+                f"there is no room for another background job: {plan.jobs.most_queued} may wait in all, and take "
+                f"{plan.jobs.max_disk_mb} MB with their answers, of which you have a share (limits.share). Wait, or delete some"
+            )
             if own is not None:
                 words = f"this key may have {own} background jobs at once, or {words}"
             raise TooManyJobs(words, retry_after_seconds=_COME_BACK_SECONDS)

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from router.contract.caller import Caller
 from router.contract.errors import JobGone, TooManyJobs
-from router.contract.job import FINAL, LOG_ID, Job, JobEnding, JobState, JobStore
+from router.contract.job import FINAL, LOG_ID, Job, JobEnding, JobState, JobStore, JobTerms
 from router.contract.request import Json, JsonObject
 from router.dialects.composer import Answer
 from router.dialects.fields import as_text
@@ -60,10 +60,13 @@ def write_job(request_id: str, caller: Caller, key: str | None, title: str) -> J
     return replace(job, queued=write_response(AgentComposer(job).describe("queued")))
 
 
-async def begin(store: JobStore, job: Job, most: int | None) -> int:
+async def begin(store: JobStore, job: Job, terms: JobTerms, most: int | None) -> int:
     """Keep a job. Returns the first number of its log. Raises `TooManyJobs` where its caller has this many already."""
-    if not await store.add(job, 0, most, LEASE_SECONDS):
-        raise TooManyJobs(f"this key may have {most} background jobs at once", retry_after_seconds=_COME_BACK_SECONDS)
+    if not await store.add(job, terms, most, LEASE_SECONDS):
+        words = f"background jobs take too much of {terms.max_disk_mb} MB (jobs.max_disk_mb). Delete some that you have read"
+        if most is not None:
+            words = f"this key may have {most} background jobs at once, or {words}"
+        raise TooManyJobs(words, retry_after_seconds=_COME_BACK_SECONDS)
     segment = LogFrames(job.id).take(AgentComposer(job).head)
     assert segment is not None
     await store.append(job, [segment])

@@ -304,7 +304,7 @@ class OutsideJobs:
             raise NotPermitted("this key does not have the right to delegate work (may_delegate)")
         store = await self._jobs.open(self._house)
         job = outside.write_job(asked.request_id, asked.caller, asked.key, title[:MAX_TITLE])
-        number = await outside.begin(store, job, asked.rights.jobs_in_flight)
+        number = await outside.begin(store, job, self._house.plan.jobs, asked.rights.jobs_in_flight)
         if self._jobs.runner is not None:
             self._jobs.runner.wake()
         return as_json({"id": job.id, "owner": job.owner, "number": number})

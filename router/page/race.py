@@ -7,6 +7,7 @@ from contextlib import suppress
 
 import orjson
 
+from router.contract.caller import Caller
 from router.contract.errors import BadRequest, NotPermitted, TandemError
 from router.contract.exchange import Arrival, CancelReason, Exchange
 from router.contract.facts import Ending, Recorded, Settled
@@ -44,7 +45,7 @@ class Race:
         check_body_headers(asked.headers, "content-length" in asked.headers)
         _check_rights(asked.rights)
         admission = self._admission
-        held = _Slots(admission, len(Tier))
+        held = _Slots(admission, asked.caller, len(Tier))
         try:
             body = _read_body(await collect_body(asked.body, admission.limits))
             track = _Track()
@@ -60,14 +61,14 @@ class Race:
 
 
 class _Slots:
-    """In-flight slots, one per side until it ends. Raises `Unavailable` if too few."""
+    """In-flight slots, one per side until it ends. Raises `Unavailable` or `RateLimited` if too few."""
 
-    def __init__(self, admission: Admission, count: int) -> None:
-        self._admission, self._unused = admission, 0
+    def __init__(self, admission: Admission, caller: Caller, count: int) -> None:
+        self._admission, self._caller, self._unused = admission, caller, 0
         limits: Limits = admission.limits
         try:
             for _ in range(count):
-                admission.take_slot(limits)
+                admission.take_slot(limits, caller)
                 self._unused += 1
         except TandemError:
             self.release_unused()
@@ -78,7 +79,7 @@ class _Slots:
         self._unused -= 1
 
     def release(self) -> None:
-        self._admission.release()
+        self._admission.release(self._caller)
 
     def release_unused(self) -> None:
         while self._unused:

@@ -8,12 +8,15 @@ from itertools import chain
 
 from msgspec import MsgspecError, Struct, msgpack
 
+from router.contract.caller import Caller
 from router.contract.relay import Headers
+from router.contract.share import Holdings
 
 MAX_ANSWER_BYTES = 1 << 20
 KEEP_SECONDS = 600.0
 _MAX_BYTES = 64 << 20
 _decode = msgpack.Decoder(tuple[str, tuple[tuple[str, str], ...], bytes]).decode
+_NOTHING = (0.0, None, None)
 _SMALL_BYTES = 2_048
 """Measured overhead of an answer: thirty short strings, its slot and its digest."""
 
@@ -59,34 +62,39 @@ class KeptAnswers:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._max_bytes, self._keep_seconds, self._clock = max_bytes, keep_seconds, clock
-        self._kept: OrderedDict[bytes, tuple[float, KeptAnswer]] = OrderedDict()
+        self._kept: OrderedDict[bytes, tuple[float, Caller, KeptAnswer]] = OrderedDict()
         self._timer: asyncio.TimerHandle | None = None
-        self.kept_bytes = 0
+        self._bytes = Holdings()
 
-    def keep(self, slot: bytes, answer: KeptAnswer) -> None:
-        """Keep an answer, evicting the oldest."""
+    @property
+    def kept_bytes(self) -> int:
+        return self._bytes.total
+
+    def keep(self, slot: bytes, answer: KeptAnswer, caller: Caller) -> None:
+        """Keep an answer. When full, the oldest of the caller that has most is evicted."""
         self._drop(slot)
-        self._kept[slot] = self._clock() + self._keep_seconds, answer
-        self.kept_bytes += answer.size
-        while self.kept_bytes > self._max_bytes:
-            self._drop(next(iter(self._kept)))
+        self._kept[slot] = self._clock() + self._keep_seconds, caller, answer
+        self._bytes.add(caller, answer.size)
+        while self._bytes.total > self._max_bytes:
+            most = self._bytes.find_most()
+            self._drop(next(slot for slot, (_, caller, _) in self._kept.items() if caller == most))
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(self._keep_seconds, self._forget_old)
 
     def find(self, slot: bytes) -> KeptAnswer | None:
-        until, answer = self._kept.get(slot, (0.0, None))
+        until, _, answer = self._kept.get(slot, _NOTHING)
         return answer if until > self._clock() else None
 
     def list_kept(self) -> Iterator[tuple[bytes, KeptAnswer, float]]:
         """Slot, answer and remaining seconds of each. Others may come and go meanwhile."""
         for slot in list(self._kept):
-            until, answer = self._kept.get(slot, (0.0, None))
+            until, _, answer = self._kept.get(slot, _NOTHING)
             if answer is not None and (left := until - self._clock()) > 0:
                 yield slot, answer, left
 
     def close(self) -> None:
         self._kept.clear()
-        self.kept_bytes = 0
+        self._bytes = Holdings()
         self._stop_timer()
 
     def _forget_old(self) -> None:
@@ -94,7 +102,7 @@ class KeptAnswers:
         self._stop_timer()
         now = self._clock()
         while self._kept:
-            slot, (until, _) = next(iter(self._kept.items()))
+            slot, (until, *_) = next(iter(self._kept.items()))
             if until > now:
                 self._timer = asyncio.get_running_loop().call_later(until - now, self._forget_old)
                 return
@@ -103,7 +111,8 @@ class KeptAnswers:
     def _drop(self, slot: bytes) -> None:
         found = self._kept.pop(slot, None)
         if found is not None:
-            self.kept_bytes -= found[1].size
+            _, caller, answer = found
+            self._bytes.add(caller, -answer.size)
 
     def _stop_timer(self) -> None:
         if self._timer is not None:

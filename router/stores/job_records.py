@@ -7,6 +7,7 @@ from typing import Any
 
 from router.contract.caller import Caller
 from router.contract.job import Job, JobEnding, JobObserver, JobsPage, JobState, Segment, WebhookEvent
+from router.contract.share import Turns
 from router.stores.watches import Watch, Watches
 
 MOST_ATTEMPTS = 3
@@ -92,7 +93,7 @@ class JobQuestions(ABC):
     """Prefix of table names."""
 
     def __init__(self, watches: Watches | None = None) -> None:
-        self._watches, self._observer = watches or Watches(), JobObserver()
+        self._watches, self._observer, self._turns = watches or Watches(), JobObserver(), Turns()
 
     def observe(self, observer: JobObserver) -> None:
         self._observer = observer

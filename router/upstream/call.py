@@ -22,8 +22,6 @@ from router.upstream.connection import CannotConnect, Connection, Seen
 from router.upstream.dial import Dialer
 
 _MAX_IDLE = 128
-_IDLE_SECONDS = 50.0
-"""Most servers close idle connections after a minute; closing first saves the retry."""
 
 
 class Origin:
@@ -43,7 +41,7 @@ class Origin:
         idle = self._idle
         while idle:
             connection = idle.pop()
-            if connection.may_serve_after(_IDLE_SECONDS):
+            if connection.may_serve_again():
                 return connection
             connection.drop()
         return None
@@ -74,7 +72,7 @@ class Origin:
                 self.give_back(await self.connect(within_seconds))
 
     def _has_one(self) -> bool:
-        return not self._max_idle or bool(self._dialling) or any(idle.may_serve_after(_IDLE_SECONDS) for idle in self._idle)
+        return not self._max_idle or bool(self._dialling) or any(idle.may_serve_again() for idle in self._idle)
 
     def close(self) -> None:
         while self._idle:

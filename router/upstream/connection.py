@@ -22,6 +22,10 @@ _MAX_HEADER_BYTES = 65_536
 _MAX_INTERIM = 128
 _MAX_FRAMING_BYTES = 1 << 20
 """Chunk sizes and trailers, which the parser buffers."""
+_IDLE_SECONDS = 50.0
+"""Most servers close idle connections after a minute; closing first saves the retry."""
+MAX_AGE_SECONDS = 600.0
+"""Then a new connection asks for the address again: a name may have moved while the old machine still answers."""
 _WHOLE = -1
 """A finished answer. `data_received` acts on it after the last piece of the body."""
 _first, _second, _decode = itemgetter(0), itemgetter(1), methodcaller("decode", "latin-1")
@@ -85,6 +89,7 @@ class Connection(asyncio.Protocol):
         "_keeps_alive",
         "_owner",
         "_parser",
+        "_serves_until",
         "_sink",
         "_status",
         "_time",
@@ -104,6 +109,7 @@ class Connection(asyncio.Protocol):
         self._time = self.loop.time
         self.last_read_at = self._time()
         """Loop time. Set directly to save a call per piece."""
+        self._serves_until = self.last_read_at + MAX_AGE_SECONDS
         self._has_excess = self._is_interim = self._keeps_alive = False
         self._body: list[bytes] = []
         self._body_pieces = 0
@@ -117,9 +123,12 @@ class Connection(asyncio.Protocol):
     def is_usable(self) -> bool:
         return self._transport is not None and not self._transport.is_closing()
 
-    def may_serve_after(self, idle_seconds: float) -> bool:
-        transport = self._transport
-        return transport is not None and not transport.is_closing() and self._time() - self.last_read_at < idle_seconds
+    def may_serve_again(self) -> bool:
+        """Whether it is open, was used lately and is not too old."""
+        transport, now = self._transport, self._time()
+        if transport is None or transport.is_closing():
+            return False
+        return now < self._serves_until and now < self.last_read_at + _IDLE_SECONDS
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)

@@ -251,6 +251,7 @@ def build_plan(loaded: LoadedConfig, state: State, clock: Callable[[], float] = 
             plan.endpoint.over_websocket,
             plan.endpoint.secrets,
             trace,
+            hides_limits=keys is not None,
         )
         for plan in loaded.targets
     }
@@ -284,7 +285,11 @@ def build_plan(loaded: LoadedConfig, state: State, clock: Callable[[], float] = 
         adviser=_find_adviser(config, reachable, rules, state),
         shows_page=config.page,
         background=(BackgroundPolicy(),),
-        jobs=structs.replace(config.jobs, takes_agents=config.delegation.runner is not None),
+        jobs=structs.replace(
+            config.jobs,
+            takes_agents=config.delegation.runner is not None,
+            share=config.limits.share if keys is not None else 1.0,
+        ),
     )
 
 

@@ -76,11 +76,18 @@ def start_upstream() -> tuple[Process, int]:
 
 
 def start_tandem(
-    upstream_port: int, folder: Path, *flags: str, config: str = CONFIG, before: tuple[str, ...] = (), **more
+    upstream_port: int,
+    folder: Path,
+    *flags: str,
+    config: str = CONFIG,
+    before: tuple[str, ...] = (),
+    headers: dict[str, str] | None = None,
+    **more,
 ) -> tuple[Process, int, float]:
     """A fresh Tandem, its port, and the seconds to its first answer.
 
-    `flags` are the interpreter's, `before` is what runs the interpreter, and `more` is `Popen`'s.
+    `flags` are the interpreter's, `before` is what runs the interpreter, `headers` are the first request's, and `more` is
+    `Popen`'s.
     """
     (folder / "config.yaml").write_text(config.format(url=f"http://127.0.0.1:{upstream_port}/v1"))
     command = [
@@ -101,7 +108,7 @@ def start_tandem(
     process = Process(command, CORES[-1], stderr=subprocess.PIPE, **more)
     try:
         port = read_port(process)
-        ask_once(port)
+        ask_once(port, headers or {})
     except BaseException:
         process.stop()
         raise
@@ -120,11 +127,11 @@ def read_port(process: Process) -> int:
         raise DidNotStart(said.splitlines()[-1] if said else "it said nothing") from None
 
 
-def ask_once(port: int) -> None:
+def ask_once(port: int, headers: dict[str, str]) -> None:
     request = urllib.request.Request(
         f"http://127.0.0.1:{port}/v1/chat/completions",
         b'{"model":"auto","messages":[{"role":"user","content":"fix the typo"}]}',
-        {"content-type": "application/json"},
+        {"content-type": "application/json", **headers},
     )
     with urllib.request.urlopen(request, timeout=10) as answer:
         answer.read()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from router.contract.job import FINAL, Job, JobState
+from router.contract.job import FINAL, Job, JobEnding, JobState, JobTerms
 from router.contract.stores import StoreUnusable
 from router.loop.tasks import spawn
 from router.stores.sqlite.jobs import MemoryJobs
@@ -20,6 +20,7 @@ from tests.tools.kept import ANN, BOB, Failures, remove_database
 HALF_A_PAIR = "\ud800"
 """Text that cannot be written as UTF-8."""
 OWNER, OTHER = "here:1:1", "there:2:2"
+ONE = JobTerms(most_for_a_caller=1)
 
 
 @dataclass(frozen=True)
@@ -145,7 +146,7 @@ async def test_a_job_is_found_by_its_caller_as_it_was_added_but_without_its_requ
 async def test_no_job_is_taken_while_so_many_are_queued(stores):
     store = stores()
 
-    taken = [await store.add(make_job(f"resp_{number}"), 2) for number in range(3)]
+    taken = [await store.add(make_job(f"resp_{number}"), JobTerms(most_queued=2)) for number in range(3)]
 
     assert taken == [True, True, False]
     assert await store.find("resp_2", ANN) is None
@@ -198,9 +199,67 @@ async def test_a_caller_with_enough_jobs_under_way_lets_others_pass(stores):
     store = stores()
     await begin(store, make_job("resp_1"), make_job("resp_2"), make_job("resp_3", BOB))
 
-    claimed = [await store.claim(OWNER, LEASE_SECONDS, 1) for _ in range(2)]
+    claimed = [await store.claim(OWNER, LEASE_SECONDS, ONE) for _ in range(2)]
 
     assert [job and job.id for job in claimed] == ["resp_3", None]
+
+
+async def test_a_caller_leaves_room_in_the_queue_for_another_and_none_for_itself(stores):
+    store, terms = stores(), JobTerms(most_queued=8, share=0.875)
+
+    own = [await store.add(make_job(f"resp_{number}"), terms) for number in range(8)]
+    others = [await store.add(make_job(f"resp_b{number}", BOB), terms) for number in range(2)]
+
+    assert (own, others) == ([True] * 7 + [False], [True, False])
+
+
+async def test_callers_take_turns_whoever_came_first(stores):
+    """The next is of the caller with fewest running, then of the one that was served least recently."""
+    store = stores()
+    for number in range(4):
+        await store.add(make_job(f"resp_{number}"), MANY)
+    for number in range(2):
+        await store.add(make_job(f"resp_b{number}", BOB), MANY)
+
+    running = [await store.claim(OWNER, LEASE_SECONDS, MANY) for _ in range(3)]
+    await store.finish(running[0], make_ending())
+    running.append(await store.claim(OWNER, LEASE_SECONDS, MANY))
+    for job in running[1:]:
+        await store.finish(job, make_ending())
+        await store.forget(job.id, None)
+    last = [await store.claim(OWNER, LEASE_SECONDS, MANY) for _ in range(3)]
+
+    assert [job and job.id for job in running + last] == ["resp_0", "resp_b0", "resp_1", "resp_b1", "resp_2", "resp_3", None]
+
+
+async def test_a_caller_whose_jobs_take_its_share_of_the_disk_waits_and_another_does_not(stores):
+    store, terms = stores(), JobTerms(max_disk_mb=1, most_for_a_caller=2, share=0.5)
+    first = await begin(store, make_job("resp_1"), make_job("resp_2"))
+    await store.append(first, [make_segment(0, text="x" * 600_000)])
+    await store.finish(first, JobEnding(JobState.COMPLETED, 1_800_000_100.0, b"y" * 600_000))  # more than there is
+
+    own = await store.add(make_job("resp_3"), terms)
+    is_waiting = await store.claim(OWNER, LEASE_SECONDS, terms) is None
+    other = await store.add(make_job("resp_4", BOB), terms)
+    next_up = await store.claim(OWNER, LEASE_SECONDS, terms)
+    await store.forget("resp_1", None)
+    at_last = await store.claim(OWNER, LEASE_SECONDS, terms)
+
+    assert (own, is_waiting, other) == (False, True, True)
+    assert (next_up.id, at_last.id) == ("resp_4", "resp_2")
+
+
+async def test_requests_that_wait_take_their_callers_share_of_the_disk(stores):
+    store, terms = stores(), JobTerms(max_disk_mb=1, share=0.5)
+
+    added = [await store.add(make_job(f"resp_{number}", body=b"x" * 300_000), terms) for number in range(3)]
+    await store.cancel("resp_0", ANN, make_ending(JobState.CANCELLED))
+    is_kept = not await store.add(make_job("resp_3"), terms)
+    await store.forget("resp_0", ANN)
+
+    assert (added, is_kept) == ([True, True, False], True)
+    assert await store.add(make_job("resp_3"), terms)
+    assert (await store.claim(OWNER, LEASE_SECONDS, terms)).id == "resp_1"
 
 
 async def test_a_caller_whose_job_ended_has_room_for_the_next(stores):
@@ -208,7 +267,7 @@ async def test_a_caller_whose_job_ended_has_room_for_the_next(stores):
     job = await begin(store, make_job("resp_1"), make_job("resp_2"))
     await store.finish(job, make_ending())
 
-    claimed = await store.claim(OWNER, LEASE_SECONDS, 1)
+    claimed = await store.claim(OWNER, LEASE_SECONDS, ONE)
 
     assert claimed.id == "resp_2"
 
@@ -270,7 +329,7 @@ async def test_who_has_lost_a_job_can_neither_write_renew_nor_end_it(stores):
 async def test_an_earlier_attempt_of_the_same_owner_cannot_write(stores):
     store = stores()
     first = await begin(store)
-    await store.release(OWNER)
+    await store.release(first)
     again = await store.claim(OWNER, LEASE_SECONDS, MANY)
 
     assert again.attempt == 2
@@ -288,12 +347,12 @@ async def test_a_job_that_ended_takes_no_more_frames(stores):
 # An owner that is gone.
 
 
-async def take_over(store, most_for_a_caller: int = MANY) -> Job:
+async def take_over(store, terms: JobTerms = MANY) -> Job:
     """Claim a job whose lease has run out, and go on as if its attempt were recorded."""
     overdue = await store.claim(OTHER, LEASE_SECONDS, MANY)
     assert overdue.is_unrecorded
-    await store.release(OTHER, overdue.id)
-    return await store.claim(OTHER, LEASE_SECONDS, most_for_a_caller)
+    await store.release(overdue)
+    return await store.claim(OTHER, LEASE_SECONDS, terms)
 
 
 async def test_a_job_whose_lease_has_run_out_is_first_to_be_recorded_with_what_its_owner_left(stores):
@@ -324,8 +383,7 @@ async def test_an_owner_that_is_gone_before_it_has_recorded_an_attempt_leaves_th
 
 async def test_a_job_that_was_released_needs_no_record(stores):
     store = stores()
-    await begin(store)
-    await store.release(OWNER)
+    await store.release(await begin(store))
     stores.clock.now += LEASE_SECONDS + 1
 
     again = await store.claim(OTHER, LEASE_SECONDS, MANY)
@@ -336,9 +394,9 @@ async def test_a_job_that_was_released_needs_no_record(stores):
 async def test_one_job_of_an_owner_is_released_alone(stores):
     store = stores()
     await begin(store, make_job("resp_1"), make_job("resp_2"))
-    await store.claim(OWNER, LEASE_SECONDS, MANY)
+    second = await store.claim(OWNER, LEASE_SECONDS, MANY)
 
-    await store.release(OWNER, "resp_2")
+    await store.release(second)
 
     claimed = [await store.claim(OTHER, LEASE_SECONDS, MANY) for _ in range(2)]
     assert (claimed[0].id, claimed[1]) == ("resp_2", None)
@@ -392,7 +450,9 @@ async def test_a_job_that_is_added_with_a_lease_is_its_owners_alone(stores):
     store = stores()
     leased = make_job(state=JobState.RUNNING, owner=OWNER, attempt=1, body=b"")
 
-    assert await store.add(leased, 0, None, LEASE_SECONDS)  # it is not queued, so a full queue is no obstacle
+    assert await store.add(
+        leased, JobTerms(most_queued=0), None, LEASE_SECONDS
+    )  # it is not queued, so a full queue is no obstacle
 
     assert await store.claim(OTHER, LEASE_SECONDS, MANY) is None
     assert await store.append(leased, [make_segment(0)])
@@ -460,7 +520,7 @@ async def test_a_job_is_begun_three_times_at_most(stores):
     for _ in range(4):
         job = await store.claim(OWNER, LEASE_SECONDS, MANY)
         seen.append((job.attempt, job.is_lost))
-        await store.release(OWNER)
+        await store.release(job)
 
     assert seen == [(1, False), (2, False), (3, False), (3, True)]
 
@@ -473,28 +533,32 @@ async def test_a_lost_job_comes_before_others_even_where_its_caller_has_no_room(
     await store.read("resp_1", ANN, -1)
     stores.clock.now += LEASE_SECONDS + 1
 
-    lost = await take_over(store, most_for_a_caller=1)
+    lost = await take_over(store, ONE)
 
     assert (lost.id, lost.is_lost) == ("resp_1", True)
 
 
 async def test_a_released_job_is_taken_at_once(stores):
     store = stores()
-    await begin(store)
+    job = await begin(store)
 
-    await store.release(OWNER)
+    await store.release(job)
 
     taken = await store.claim(OTHER, LEASE_SECONDS, MANY)
     assert taken.attempt == 2
 
 
-async def test_the_jobs_of_one_owner_alone_are_released(stores):
+async def test_a_release_that_is_repeated_leaves_a_later_attempt_of_its_owner_alone(stores):
     store = stores()
-    await begin(store)
+    first = await begin(store)
+    await store.release(first)
+    again = await store.claim(OWNER, LEASE_SECONDS, MANY)
 
-    await store.release(OTHER)
+    await store.release(first)
+    await store.release(replace(again, owner=OTHER))
 
     assert await store.claim(OTHER, LEASE_SECONDS, MANY) is None
+    assert await store.append(again, [make_segment(0)])
 
 
 # Endings.

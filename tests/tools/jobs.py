@@ -5,13 +5,13 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from router.contract.caller import Caller
-from router.contract.job import Job, JobEnding, JobObserver, JobState, Segment
+from router.contract.job import Job, JobEnding, JobObserver, JobState, JobTerms, Segment
 from router.stores.sqlite.jobs import JOBS, SqliteJobs
 from router.stores.sqlite.writer import SqliteWriter
 from tests.tools.kept import ANN, Failures
 
 LEASE_SECONDS = 15.0
-MANY = 1_000
+MANY = JobTerms(most_queued=1_000, most_for_a_caller=1_000)
 
 
 class Clock:

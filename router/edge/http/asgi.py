@@ -131,7 +131,7 @@ class AsgiApp:
             route = head.route
             if route is None and (passed := read_passed(head.path)) is not None:
                 dialect = dialect_of_path(head.path)
-                arrival = Arrival(request_id, dialect, Operation.CREATE, head.headers, b"", caller, head.key)
+                arrival = Arrival(request_id, dialect, Operation.CREATE, head.headers, b"", caller, head.key, path=head.path)
                 await self._pass_on(passed, scope, head, arrival, receive, send)
                 return
             if route is None:
@@ -140,7 +140,8 @@ class AsgiApp:
                 await control(scope, receive, send)
                 return
             body = await collect_body(_body_pieces(receive), self._admission.limits)
-            arrival = Arrival(request_id, route.dialect, route.operation, head.headers, body, caller, head.key)
+            dialect, operation = route.dialect, route.operation
+            arrival = Arrival(request_id, dialect, operation, head.headers, body, caller, head.key, path=head.path)
             await self._serve(arrival, receive, send)
         except TandemError as error:
             await send_refusal(send, error, dialect_of_path(head.path, head.headers), request_id)
@@ -148,7 +149,7 @@ class AsgiApp:
             pass
         finally:
             if takes is Slot.REQUEST:
-                self._admission.release()
+                self._admission.release(caller)
 
     async def _pass_on(
         self, route: PassedRoute, scope: Scope, head: Head, arrival: Arrival, receive: Receive, send: Send
@@ -156,14 +157,14 @@ class AsgiApp:
         """Relay a request for a route that is not decided. It holds a slot as a create call does."""
         admission = self._admission
         admission.check_passed(route, head)
-        admission.take_slot(admission.limits)
+        admission.take_slot(admission.limits, arrival.caller)
         try:
             body = await collect_body(_body_pieces(receive), admission.limits)
             admission.check_passed(route, head)  # the config may be another by now
             request = write_passed(head.method, scope["raw_path"], scope["query_string"], head.headers, body)
             await self._serve(replace(arrival, passed=Passed(route, request)), receive, send)
         finally:
-            admission.release()
+            admission.release(arrival.caller)
 
     async def _serve(self, arrival: Arrival, receive: Receive, send: Send) -> None:
         sink = AsgiSink()

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Callable
 from typing import cast
 
-from router.contract.caller import LOCAL, Caller
+from router.contract.caller import Caller
 from router.contract.errors import BodyTimeout, TandemError
 from router.contract.exchange import Arrival, CancelReason, Exchange
 from router.edge.admission import Admission, Slot
@@ -24,6 +24,7 @@ from router.loop.together import Outbox
 _MAX_PIPELINED_BYTES = 65_536
 _WRITE_HIGH_BYTES = 131_072
 _LINGER_SECONDS = 1.0
+_NOBODY = Caller("")
 
 
 class CreateConnection(asyncio.Protocol):
@@ -36,7 +37,6 @@ class CreateConnection(asyncio.Protocol):
         "_connections",
         "_deadline",
         "_exchange",
-        "_holds_slot",
         "_idle_since",
         "_ignores_input",
         "_is_stopping",
@@ -65,11 +65,11 @@ class CreateConnection(asyncio.Protocol):
         self._transport: asyncio.Transport
         self._reader = RequestReader()
         self._deadline = DeadlineTimer(self._loop)
-        self._caller: Caller = LOCAL
+        self._caller = _NOBODY
+        """Who holds a slot."""
         self._exchange: Exchange | None = None
         self._sink: CallerSink | None = None
         self._body_began = self._idle_since = 0.0
-        self._holds_slot = False
         self._ignores_input = False
         self._is_stopping = self._says_close = False
         self.is_paused = False
@@ -154,7 +154,6 @@ class CreateConnection(asyncio.Protocol):
             head = self._reader.read_head(self._admission.limits)
             if isinstance(head, RequestHead):
                 self._caller = self._admission.admit(head)
-                self._holds_slot = True
                 return head
         except TandemError as error:
             self._reject(error)
@@ -193,7 +192,9 @@ class CreateConnection(asyncio.Protocol):
         )
         route = head.route
         assert route is not None
-        arrival = Arrival(new_request_id(), route.dialect, route.operation, head.headers, body, self._caller, head.key)
+        arrival = Arrival(
+            new_request_id(), route.dialect, route.operation, head.headers, body, self._caller, head.key, path=head.path
+        )
         self._exchange, task = self._admission.start(arrival, sink, self._loop)
         if task is None:
             self._loop.call_soon(self._served)  # not directly: pipelined requests would deepen the stack
@@ -201,8 +202,8 @@ class CreateConnection(asyncio.Protocol):
             task.add_done_callback(self._served)
 
     def _served(self, _: "asyncio.Task[None] | None" = None) -> None:
-        self._holds_slot = False
-        self._admission.release()
+        self._admission.release(self._caller)
+        self._caller = _NOBODY
         exchange, sink, self._sink, self._exchange = self._exchange, self._sink, None, None
         assert sink is not None
         if exchange is not None and exchange.cancelled is not None:
@@ -268,9 +269,9 @@ class CreateConnection(asyncio.Protocol):
         self._hang_up()
 
     def _release_slot(self) -> None:
-        if self._holds_slot:
-            self._holds_slot = False
-            self._admission.release()
+        if self._caller is not _NOBODY:
+            self._admission.release(self._caller)
+            self._caller = _NOBODY
 
     def _hang_up(self) -> None:
         """Close so that the refusal is read: bytes that arrive at a closed socket would reset it."""
@@ -295,13 +296,13 @@ class CreateConnection(asyncio.Protocol):
         head, admission = self._reader.socket_head, self._admission
         assert head is not None
         try:
-            admission.admit(head, Slot.SOCKET)
+            caller = admission.admit(head, Slot.SOCKET)
         except TandemError as error:
             self._reject(error)
             return
         self._connections.discard(self)
         self._deadline.cancel()
-        socket = SocketConnection(admission, self._connections, self._place, head)
+        socket = SocketConnection(admission, self._connections, self._place, head, caller)
         self._transport.set_protocol(socket)
         socket.connection_made(self._transport)
         socket.data_received(self._reader.take_buffer())

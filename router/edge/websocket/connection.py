@@ -3,6 +3,7 @@
 import asyncio
 from typing import TYPE_CHECKING, cast
 
+from router.contract.caller import Caller
 from router.contract.errors import SocketTooOld
 from router.edge.admission import Admission
 from router.edge.deadline import DeadlineTimer
@@ -30,8 +31,10 @@ _NORMAL, _GOING_AWAY = 1000, 1001
 
 
 class SocketConnection(asyncio.Protocol):
-    def __init__(self, admission: Admission, connections: set[asyncio.Protocol], place: Place, handshake: Head) -> None:
-        self._admission, self._connections, self._place = admission, connections, place
+    def __init__(
+        self, admission: Admission, connections: set[asyncio.Protocol], place: Place, handshake: Head, caller: Caller
+    ) -> None:
+        self._admission, self._connections, self._place, self._caller = admission, connections, place, caller
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
         self._protocol: ServerProtocol | None = None
@@ -77,7 +80,7 @@ class SocketConnection(asyncio.Protocol):
         if self.is_paused or self._holds_back:
             self._admission.speedups.memory.give_back_later(self._loop)  # unread output of slow callers can be large
         self._protocol = None  # frees two compression windows at once
-        self._admission.release_socket()
+        self._admission.release_socket(self._caller)
 
     def eof_received(self) -> bool:
         if self._protocol is not None:

@@ -235,7 +235,7 @@ class Lanes:
         try:
             # Metadata may carry another key for a target, and the socket's key may have been revoked.
             caller = self._admission.identify(handshake, headers)
-            self._admission.take_slot(self._admission.limits)
+            self._admission.take_slot(self._admission.limits, caller)
         except TandemError as error:
             self._socket.send([refusal_frame(error, request_id, create.lane)])
             return
@@ -243,16 +243,24 @@ class Lanes:
         sink = FrameSink(self._socket, request_id, create.lane, headers.get(FRAMES) == "1")
         lane.running = running = _InFlight(create, sink)
         arrival = Arrival(
-            request_id, route.dialect, route.operation, headers, create.raw, caller, handshake.key, self._responses
+            request_id,
+            route.dialect,
+            route.operation,
+            headers,
+            create.raw,
+            caller,
+            handshake.key,
+            self._responses,
+            path=handshake.path,
         )
         running.exchange, task = self._admission.start(arrival, running.sink, self._loop)
         if task is None:
-            self._loop.call_soon(self._ended, lane)
+            self._loop.call_soon(self._ended, lane, caller)
         else:
-            task.add_done_callback(lambda _: self._ended(lane))
+            task.add_done_callback(lambda _: self._ended(lane, caller))
 
-    def _ended(self, lane: _Lane) -> None:
-        self._admission.release()
+    def _ended(self, lane: _Lane, caller: Caller) -> None:
+        self._admission.release(caller)
         self._running -= 1
         running, lane.running = lane.running, None
         if running is not None:

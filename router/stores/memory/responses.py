@@ -5,6 +5,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection
 
 from router.contract.caller import Caller
+from router.contract.share import Holdings
 from router.contract.stores import ResponseStore, StoredResponse
 
 _MAX_RESPONSES = 1_024
@@ -17,7 +18,7 @@ _ID_BYTES = 128
 
 
 class MemoryResponses:
-    """The last hour's responses, oldest evicted first."""
+    """The last hour's responses. When full, the oldest of the caller that has most is evicted."""
 
     def __init__(
         self,
@@ -30,7 +31,7 @@ class MemoryResponses:
         self._behind, self._clock = behind, clock
         self._max_responses, self._max_bytes = max_responses, max_bytes
         self._kept: OrderedDict[tuple[Caller, str], StoredResponse] = OrderedDict()
-        self._kept_bytes = 0
+        self._counts, self._bytes = Holdings(), Holdings()
         # Ids outlive their responses: a target may know one that was deleted here, or another caller's.
         self._owners: OrderedDict[str, Caller] = OrderedDict()
 
@@ -38,7 +39,8 @@ class MemoryResponses:
         key = (response.caller, response.id)
         self._drop(key)
         self._kept[key] = response
-        self._kept_bytes += _size(response)
+        self._counts.add(response.caller, 1)
+        self._bytes.add(response.caller, _size(response))
         self._own(response.id, response.caller)
         self._forget_oldest()
         if for_long and self._behind is not None:
@@ -83,7 +85,7 @@ class MemoryResponses:
 
     async def close(self) -> None:
         self._kept.clear()
-        self._kept_bytes = 0
+        self._counts, self._bytes = Holdings(), Holdings()
         if self._behind is not None:
             await self._behind.close()
 
@@ -96,17 +98,24 @@ class MemoryResponses:
     def _drop(self, key: tuple[Caller, str]) -> bool:
         response = self._kept.pop(key, None)
         if response is not None:
-            self._kept_bytes -= _size(response)
+            self._counts.add(response.caller, -1)
+            self._bytes.add(response.caller, -_size(response))
         return response is not None
 
     def _forget_oldest(self) -> None:
         oldest = self._clock() - _MAX_SECONDS
         while self._kept:
             key, response = next(iter(self._kept.items()))
-            is_within = len(self._kept) <= self._max_responses and self._kept_bytes <= self._max_bytes
-            if is_within and response.at > oldest:
-                return
+            if response.at > oldest:
+                break
             self._drop(key)
+        while self._counts.total > self._max_responses:
+            self._evict_from(self._counts.find_most())
+        while self._bytes.total > self._max_bytes:
+            self._evict_from(self._bytes.find_most())
+
+    def _evict_from(self, caller: Caller) -> None:
+        self._drop(next(key for key in self._kept if key[0] == caller))
 
 
 def _size(response: StoredResponse) -> int:

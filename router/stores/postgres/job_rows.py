@@ -9,7 +9,8 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from router.contract.caller import Caller
-from router.contract.job import Job, JobEnding, JobState, Segment, WebhookEvent
+from router.contract.job import Job, JobEnding, JobState, JobTerms, Segment, WebhookEvent
+from router.contract.share import Turns
 from router.stores.job_records import ADDED, FOUND, MOST_ATTEMPTS, WHOLE, name_of, to_job, to_row
 
 CHANNEL = "tandem_jobs"
@@ -22,7 +23,18 @@ _RELEASED = "state = 'running' AND leased_until = 0"
 _EXPIRED = f"leased_until > 0 AND leased_until < {_NOW} AND NOT (owner = $2 AND id = ANY($4::text[]))"
 _IS_LOST = f"(is_cancelled OR is_handed_out OR attempt >= {MOST_ATTEMPTS})"
 _ROOM = "(SELECT count(*) FROM tandem.jobs r WHERE r.state = 'running' AND r.caller = q.caller)"
-_END = "response = $6, queued = '', headers = '{}', leased_until = 0"
+_END = """
+    response = $6, queued = '', headers = '{}', leased_until = 0, bytes = octet_length(body) + octet_length($6::bytea)
+        + coalesce((SELECT sum(octet_length(frames)) FROM tandem.segments s WHERE s.job = jobs.sequence), 0)
+"""
+_QUEUED = "SELECT count(*) FILTER (WHERE caller = $1), count(*) FROM tandem.jobs WHERE state = 'queued'"
+_ENDED = "SELECT caller, sum(bytes)::bigint FROM tandem.jobs GROUP BY caller"
+_DISK = """
+    SELECT caller, sum(size)::bigint FROM (
+        SELECT caller, bytes AS size FROM tandem.jobs UNION ALL
+        SELECT caller, octet_length(body) FROM tandem.jobs WHERE state IN ('queued', 'running')
+    ) AS sizes GROUP BY caller
+"""
 _POST = """
     INSERT INTO tandem.outbox (id, job, address, event, at, next_at)
     SELECT event_id, ended.id, address, 'response.' || $4::text, $5, $5
@@ -52,10 +64,15 @@ _LOST = f"""
         SELECT sequence FROM tandem.jobs WHERE {_RELEASED} AND {_IS_LOST} LIMIT 1 FOR UPDATE SKIP LOCKED
     ) RETURNING {WHOLE}
 """  # noqa: S608  fixed names
-_NEXT = f"""
-    SELECT sequence, caller FROM tandem.jobs q WHERE state = 'queued' AND {_ROOM} < $1
-    ORDER BY sequence LIMIT 1 FOR UPDATE SKIP LOCKED
+_WAITING = f"""
+    SELECT * FROM (
+        SELECT min(sequence) AS oldest, caller, {_ROOM} AS running
+        FROM tandem.jobs q WHERE state = 'queued' GROUP BY caller
+    ) AS waiting WHERE running < $1
 """  # noqa: S608  fixed names
+_NEXT = """
+    SELECT sequence FROM tandem.jobs WHERE state = 'queued' AND caller = $1 ORDER BY sequence LIMIT 1 FOR UPDATE SKIP LOCKED
+"""
 _BEGIN = f"""
     UPDATE tandem.jobs q SET state = 'running', attempt = attempt + 1, owner = $2, leased_until = {_NOW} + $3::float8
     WHERE sequence = $4 AND {_ROOM} < $5 RETURNING {WHOLE}
@@ -117,16 +134,17 @@ async def add(
     connection: Any,
     job: Job,
     now: float | None,
-    most_queued: int,
+    terms: JobTerms,
     most_of_caller: int | None,
     lease_seconds: float | None = None,
 ) -> bool:
-    """False if the queue or its caller's share is full. A leased job counts as handed out. In a transaction.
+    """False if the queue, the disk or its caller's share is full. A leased job counts as handed out. In a transaction.
 
-    Concurrent routers may each exceed `most_queued` by one; `most_of_caller` is exact.
+    Concurrent routers may each exceed the queue's limit by one; `most_of_caller` is exact.
     """
-    queued = await connection.fetchval("SELECT count(*) FROM tandem.jobs WHERE state = 'queued'")
-    if lease_seconds is None and queued >= most_queued:
+    if lease_seconds is None and not terms.may_queue(*await connection.fetchrow(_QUEUED, job.caller.name)):
+        return False
+    if not terms.may_write(job.caller.name, dict(await connection.fetch(_DISK))):
         return False
     if most_of_caller is not None:
         await _lock(connection, _ADDS, job.caller.name)
@@ -145,7 +163,8 @@ async def claim(
     known: Sequence[str],
     now: float | None,
     lease_seconds: float,
-    most_for_a_caller: int,
+    terms: JobTerms,
+    turns: Turns,
     *,
     trusts_leases: bool = True,
 ) -> Job | None:
@@ -163,10 +182,17 @@ async def claim(
         return to_job(row, is_unrecorded=True)
     if (row := await connection.fetchrow(_LOST, *lease)) is not None:
         return to_job(row, is_lost=True)
-    while (found := await connection.fetchrow(_NEXT, most_for_a_caller)) is not None:
-        await _lock(connection, _CLAIMS, found["caller"])
-        row = await connection.fetchrow(_BEGIN, *lease, found["sequence"], most_for_a_caller)
-        if row is not None:
+    most = terms.most_for_a_caller
+    waiting = await connection.fetch(_WAITING, most)
+    sizes = dict(await connection.fetch(_ENDED)) if waiting else {}
+    waiting = [row for row in waiting if terms.may_write(row["caller"], sizes)]
+    for one in sorted(waiting, key=lambda row: (row["running"], turns.last(row["caller"]), row["oldest"])):
+        found = await connection.fetchval(_NEXT, caller := one["caller"])
+        if found is None:  # others are claiming them
+            continue
+        await _lock(connection, _CLAIMS, caller)
+        if (row := await connection.fetchrow(_BEGIN, *lease, found, most)) is not None:
+            turns.take(caller)
             return to_job(row)
     return None
 
@@ -178,9 +204,9 @@ async def renew(connection: Any, job: Job, owner: str, now: float | None, lease_
     return _has_changed(await connection.execute(statement, job.id, owner, job.attempt, now, lease_seconds))
 
 
-async def release(connection: Any, owner: str, job_id: str | None = None) -> None:
-    statement = "UPDATE tandem.jobs SET leased_until = 0 WHERE owner = $1 AND id = coalesce($2::text, id) AND state = 'running'"
-    await connection.execute(statement, owner, job_id)
+async def release(connection: Any, job: Job) -> None:
+    statement = f"UPDATE tandem.jobs SET leased_until = 0 WHERE {_OWNED}"  # noqa: S608  fixed names
+    await connection.execute(statement, job.id, job.owner, job.attempt)
 
 
 async def append(connection: Any, job: Job, segments: Sequence[Segment], payload: str) -> bool:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 from router.contract.caller import Caller
-from router.contract.job import Job, JobEnding, Segment, WebhookEvent
+from router.contract.job import Job, JobEnding, JobTerms, Segment, WebhookEvent
 from router.contract.shared import PostgresTerms
 from router.contract.stores import StoreUnusable
 from router.loop.supervisor import supervise
@@ -56,12 +56,12 @@ class PostgresJobs(JobQuestions):
         self._forgotten_at = 0.0
 
     async def add(
-        self, job: Job, most_queued: int, most_of_caller: int | None = None, lease_seconds: float | None = None
+        self, job: Job, terms: JobTerms, most_of_caller: int | None = None, lease_seconds: float | None = None
     ) -> bool:
         self._start()
         try:
             async with self._link.borrow() as connection, connection.transaction():
-                is_added = await job_rows.add(connection, job, self._now(), most_queued, most_of_caller, lease_seconds)
+                is_added = await job_rows.add(connection, job, self._now(), terms, most_of_caller, lease_seconds)
                 if is_added:
                     await job_rows.notify(connection, self._write())
         except BaseException:
@@ -71,11 +71,11 @@ class PostgresJobs(JobQuestions):
         self._watches.note(None)
         return is_added
 
-    async def claim(self, owner: str, lease_seconds: float, most_for_a_caller: int) -> Job | None:
+    async def claim(self, owner: str, lease_seconds: float, terms: JobTerms) -> Job | None:
         async with self._link.borrow() as connection, connection.transaction():
             known, trusts_leases = sorted(self._known), self._link.works_since_seconds > _GRACE_SECONDS
             found = await job_rows.claim(
-                connection, owner, known, self._now(), lease_seconds, most_for_a_caller, trusts_leases=trusts_leases
+                connection, owner, known, self._now(), lease_seconds, terms, self._turns, trusts_leases=trusts_leases
             )
         if found is not None:
             self._known.add(found.id)
@@ -85,10 +85,10 @@ class PostgresJobs(JobQuestions):
         async with self._link.borrow() as connection:
             return await job_rows.renew(connection, job, owner, self._now(), lease_seconds)
 
-    async def release(self, owner: str, job_id: str | None = None) -> None:
+    async def release(self, job: Job) -> None:
         async with self._link.borrow() as connection:
-            await job_rows.release(connection, owner, job_id)
-            self._known -= self._known.copy() if job_id is None else {job_id}
+            await job_rows.release(connection, job)
+            self._known.discard(job.id)
             await job_rows.notify(connection, self._write())
         self._watches.note_all()
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from router.contract.caller import Caller
-from router.contract.job import Job, JobEnding, Segment, WebhookEvent
+from router.contract.job import Job, JobEnding, JobTerms, Segment, WebhookEvent
+from router.contract.share import Turns
 from router.stores.job_records import ADDED, FOUND, MOST_ATTEMPTS, WHOLE, name_of, to_job, to_row
 
 _OWNED = "id = ? AND owner = ? AND attempt = ? AND state = 'running'"
@@ -16,11 +17,19 @@ _OVERDUE = "state = 'running' AND leased_until > 0 AND leased_until < ? AND owne
 _LONG_AGO = 1.0
 """The expiry of an abandoned lease."""
 _IS_LOST = f"(is_cancelled OR is_handed_out OR attempt >= {MOST_ATTEMPTS})"
-_NEXT = """
-    SELECT sequence FROM jobs q WHERE state = 'queued'
-        AND (SELECT count(*) FROM jobs r WHERE r.state = 'running' AND r.caller = q.caller) < ?
-    ORDER BY sequence LIMIT 1
+_QUEUED = "SELECT count(*) FILTER (WHERE caller = ?), count(*) FROM jobs WHERE state = 'queued'"
+_ENDED = "SELECT caller, sum(bytes) FROM jobs GROUP BY caller"
+_DISK = """
+    SELECT caller, sum(size) FROM (
+        SELECT caller, bytes AS size FROM jobs UNION ALL
+        SELECT caller, length(body) FROM jobs WHERE state IN ('queued', 'running')
+    ) GROUP BY caller
 """
+_WAITING = """
+    SELECT min(sequence), caller, (SELECT count(*) FROM jobs r WHERE r.state = 'running' AND r.caller = q.caller) AS running
+    FROM jobs q WHERE state = 'queued' GROUP BY caller HAVING running < ?
+"""
+"""Each caller's oldest queued job."""
 _APPEND = f"""
     INSERT INTO segments (job, first, last, attempt, has_content, frames)
     SELECT sequence, ?, ?, attempt, ?, ? FROM jobs WHERE {_OWNED}
@@ -28,7 +37,10 @@ _APPEND = f"""
     SET last = excluded.last, attempt = excluded.attempt, has_content = excluded.has_content, frames = excluded.frames
 """  # noqa: S608  fixed names
 _REPLACE = "DELETE FROM segments WHERE first > ? AND job = (SELECT sequence FROM jobs WHERE id = ?)"
-_END = "state = ?, ended_at = ?, response = ?, queued = x'', headers = '{}', leased_until = 0"
+_END = """
+    state = ?1, ended_at = ?2, response = ?3, queued = x'', headers = '{}', leased_until = 0,
+    bytes = length(body) + length(?3) + (SELECT ifnull(sum(length(frames)), 0) FROM segments WHERE job = jobs.sequence)
+"""
 READ = """
     SELECT s.first, s.last, s.frames, s.has_content, j.attempt, j.is_handed_out OR j.ended_at IS NOT NULL FROM segments s
     JOIN jobs j ON j.sequence = s.job
@@ -37,22 +49,26 @@ READ = """
 
 
 def add(
-    database: sqlite3.Connection, job: Job, most_queued: int, most_of_caller: int | None, leased_until: float | None = None
+    database: sqlite3.Connection, job: Job, terms: JobTerms, most_of_caller: int | None, leased_until: float | None = None
 ) -> bool:
-    """False if the queue or its caller's share is full. A leased job counts as handed out."""
-    if leased_until is None and _count(database, "state = 'queued'") >= most_queued:
+    """False if the queue, the disk or its caller's share is full. A leased job counts as handed out."""
+    if leased_until is None and not terms.may_queue(*database.execute(_QUEUED, (job.caller.name,)).fetchone()):
+        return False
+    if not terms.may_write(job.caller.name, dict(database.execute(_DISK).fetchall())):
         return False
     if most_of_caller is not None and _count(database, f"caller = ? AND {_UNFINISHED}", job.caller.name) >= most_of_caller:
         return False
     values = to_row(job)
     database.execute(f"INSERT INTO jobs ({ADDED}) VALUES ({', '.join('?' * len(values))})", values)  # noqa: S608  fixed names
     if leased_until is not None:
-        taken = "state = 'running', attempt = 1, owner = ?, leased_until = ?, is_handed_out = 1"
-        database.execute(f"UPDATE jobs SET {taken} WHERE id = ?", (job.owner, leased_until, job.id))  # noqa: S608  fixed names
+        begun = "state = 'running', attempt = 1, owner = ?, leased_until = ?, is_handed_out = 1"
+        database.execute(f"UPDATE jobs SET {begun} WHERE id = ?", (job.owner, leased_until, job.id))  # noqa: S608  fixed names
     return True
 
 
-def claim(database: sqlite3.Connection, owner: str, now: float, lease_seconds: float, most_for_a_caller: int) -> Job | None:
+def claim(
+    database: sqlite3.Connection, owner: str, now: float, lease_seconds: float, terms: JobTerms, turns: Turns
+) -> Job | None:
     """Claim a job: one to be recorded, else one only to be ended, else a queued one."""
     _take_back(database)
     until = now + lease_seconds
@@ -63,9 +79,13 @@ def claim(database: sqlite3.Connection, owner: str, now: float, lease_seconds: f
     for (sequence,) in database.execute(f"SELECT sequence FROM jobs WHERE {_RELEASED} LIMIT 1").fetchall():  # noqa: S608  fixed names
         database.execute(kept, (owner, until, sequence))
         return to_job(_fetch(database, sequence), is_lost=True)
-    for (sequence,) in database.execute(_NEXT, (most_for_a_caller,)).fetchall():
+    waiting = database.execute(_WAITING, (terms.most_for_a_caller,)).fetchall()
+    sizes = dict(database.execute(_ENDED).fetchall()) if waiting else {}
+    waiting = [row for row in waiting if terms.may_write(row[1], sizes)]
+    for sequence, caller, _ in sorted(waiting, key=lambda row: (row[2], turns.last(row[1]), row[0]))[:1]:
         statement = "UPDATE jobs SET state = 'running', attempt = attempt + 1, owner = ?, leased_until = ? WHERE sequence = ?"
         database.execute(statement, (owner, until, sequence))
+        turns.take(caller)
         return to_job(_fetch(database, sequence))
     return None
 
@@ -91,9 +111,9 @@ def renew(database: sqlite3.Connection, job: Job, owner: str, until: float) -> b
     return database.execute(statement, (until, job.id, owner, job.attempt)).rowcount > 0
 
 
-def release(database: sqlite3.Connection, owner: str, job_id: str | None = None) -> None:
-    released = "UPDATE jobs SET leased_until = 0 WHERE owner = ? AND id = ifnull(?, id) AND state = 'running'"
-    database.execute(released, (owner, job_id))
+def release(database: sqlite3.Connection, job: Job) -> None:
+    owned = (job.id, job.owner, job.attempt)
+    database.execute(f"UPDATE jobs SET leased_until = 0 WHERE {_OWNED}", owned)  # noqa: S608  fixed names
 
 
 def append(database: sqlite3.Connection, job: Job, segments: Sequence[Segment]) -> bool:

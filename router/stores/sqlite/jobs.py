@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from typing import Any, NamedTuple, TypeVar
 
 from router.contract.caller import Caller
-from router.contract.job import Job, JobEnding, Segment, WebhookEvent
+from router.contract.job import Job, JobEnding, JobTerms, Segment, WebhookEvent
 from router.contract.stores import StoreUnusable
 from router.stores.job_records import JobQuestions, is_writable
 from router.stores.owners import is_gone
@@ -55,23 +55,23 @@ class SqlJobs(JobQuestions):
         pass
 
     async def add(
-        self, job: Job, most_queued: int, most_of_caller: int | None = None, lease_seconds: float | None = None
+        self, job: Job, terms: JobTerms, most_of_caller: int | None = None, lease_seconds: float | None = None
     ) -> bool:
         until = self._clock() + lease_seconds if lease_seconds is not None else None
-        if is_taken := await self._write(lambda database: job_rows.add(database, job, most_queued, most_of_caller, until)):
+        if is_taken := await self._write(lambda database: job_rows.add(database, job, terms, most_of_caller, until)):
             self._watches.note(None)
         return is_taken
 
-    async def claim(self, owner: str, lease_seconds: float, most_for_a_caller: int) -> Job | None:
+    async def claim(self, owner: str, lease_seconds: float, terms: JobTerms) -> Job | None:
         now = self._clock()
-        return await self._write(lambda database: job_rows.claim(database, owner, now, lease_seconds, most_for_a_caller))
+        return await self._write(lambda database: job_rows.claim(database, owner, now, lease_seconds, terms, self._turns))
 
     async def renew(self, job: Job, owner: str, lease_seconds: float) -> bool:
         until = self._clock() + lease_seconds
         return await self._write(lambda database: job_rows.renew(database, job, owner, until), is_synced=False)
 
-    async def release(self, owner: str, job_id: str | None = None) -> None:
-        await self._write(lambda database: job_rows.release(database, owner, job_id))
+    async def release(self, job: Job) -> None:
+        await self._write(lambda database: job_rows.release(database, job))
         self._watches.note_all()
 
     async def append(self, job: Job, segments: Sequence[Segment]) -> bool:

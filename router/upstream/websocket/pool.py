@@ -11,13 +11,11 @@ from router.loop.off_loop import OffLoop
 from router.loop.tasks import spawn
 from router.telemetry import events
 from router.upstream.address import read_address
-from router.upstream.connection import CannotConnect
+from router.upstream.connection import MAX_AGE_SECONDS, CannotConnect
 from router.upstream.dial import Dialer
 from router.upstream.websocket.socket import ClosedEarly, UpgradeRefused, UpstreamSocket, open_socket
 
 _MAX_SOCKETS = 256
-_MAX_AGE_SECONDS = 55 * 60.0
-"""Targets close sockets after an hour; going first saves a retry."""
 _MAX_IDLE_SECONDS = 300.0
 _LOOK_SECONDS = 30.0
 _LEFT_ALONE_SECONDS = 300.0
@@ -162,7 +160,7 @@ class SocketPool:
             self._idle.popitem()[1].close()
 
     def _is_too_old(self, socket: UpstreamSocket) -> bool:
-        return _now() - socket.made_at > _MAX_AGE_SECONDS
+        return _now() - socket.made_at > MAX_AGE_SECONDS
 
     def _look(self) -> None:
         """Every 30 s, close sockets that are idle for too long, too old or dead."""

@@ -160,7 +160,7 @@ def test_an_admitted_create_call_holds_a_slot_until_it_is_released():
     assert (caller, admission.in_flight) == (LOCAL, 1)
     with pytest.raises(Unavailable):
         admission.admit(head())
-    admission.release()
+    admission.release(LOCAL)
     admission.admit(head())
 
 
@@ -174,7 +174,7 @@ def test_an_admitted_socket_is_open_until_it_is_released_and_takes_no_slot():
     assert road.plan.dispatcher.connected_ahead == 1
     with pytest.raises(UpgradeRequired):
         admission.admit(head(handshake), Slot.SOCKET)
-    admission.release_socket()
+    admission.release_socket(LOCAL)
     admission.admit(head(handshake), Slot.SOCKET)
 
 
@@ -270,7 +270,7 @@ def test_the_limits_count_for_a_head_that_was_checked_before(limits, error):
     road, asked = FakeRoad(), head()
     admission = Admission(road)
     admission.admit(asked)
-    admission.release()
+    admission.release(LOCAL)
     road.use(**limits)
 
     assert asked.is_checked

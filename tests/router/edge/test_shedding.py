@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from msgspec import structs
 
+from router.contract.caller import LOCAL
 from router.contract.errors import Unavailable
 from router.edge.admission import Admission
 from router.edge.shedding import MemoryWatch, read_resident_bytes
@@ -39,10 +40,10 @@ class Memory:
 
     def is_open(self):
         try:
-            self.admission.take_slot(self.admission.limits)
+            self.admission.take_slot(self.admission.limits, LOCAL)
         except Unavailable:
             return False
-        self.admission.release()
+        self.admission.release(LOCAL)
         return True
 
 
@@ -52,15 +53,15 @@ def memory():
 
 
 async def test_over_the_limit_no_slot_is_given_and_held_ones_can_be_released(memory):
-    memory.admission.take_slot(memory.admission.limits)
+    memory.admission.take_slot(memory.admission.limits, LOCAL)
 
     await memory.look(201)
 
     with pytest.raises(Unavailable) as refused:
-        memory.admission.take_slot(memory.admission.limits)
+        memory.admission.take_slot(memory.admission.limits, LOCAL)
     assert (refused.value.status, refused.value.retry_after_seconds) == (503, 5)
     assert memory.admission.in_flight == 1
-    memory.admission.release()
+    memory.admission.release(LOCAL)
     assert memory.admission.in_flight == 0
 
 

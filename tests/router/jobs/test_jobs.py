@@ -40,7 +40,7 @@ async def test_nothing_is_opened_before_the_first_job():
     await ask(house).task
 
     assert before == (None, None)
-    assert len((await jobs.store.list_jobs(None, None, MANY, None)).jobs) == 1
+    assert len((await jobs.store.list_jobs(None, None, 1_000, None)).jobs) == 1
     await jobs.stop()
     await jobs.close()
 
@@ -52,7 +52,7 @@ async def test_what_an_earlier_process_left_is_run():
     jobs.resume(house_of(jobs))
 
     await until(lambda: jobs.runner._running)
-    (job,) = (await jobs.store.list_jobs(None, None, MANY, None)).jobs
+    (job,) = (await jobs.store.list_jobs(None, None, 1_000, None)).jobs
     assert (job.state, job.attempt) == ("running", 1)
     await jobs.stop()
     await jobs.close()

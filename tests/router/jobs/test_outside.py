@@ -29,7 +29,7 @@ async def store():
 
 async def begin(store, *log: str):
     job = outside.write_job("req_1", LOCAL, None, "fix it")
-    number = await outside.begin(store, job, None)
+    number = await outside.begin(store, job, MANY, None)
     for text in log:
         number = await outside.write_log(store, job, number, text)
     return job, number
@@ -83,7 +83,7 @@ async def test_a_caller_that_has_as_many_as_it_may_is_refused(store):
     await begin(store)
 
     with pytest.raises(TooManyJobs):
-        await outside.begin(store, outside.write_job("req_2", LOCAL, None, "fix it"), 1)
+        await outside.begin(store, outside.write_job("req_2", LOCAL, None, "fix it"), MANY, 1)
 
 
 @pytest.mark.parametrize("is_cancelled", [False, True])

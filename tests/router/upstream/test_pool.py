@@ -61,6 +61,22 @@ async def test_a_connection_that_was_idle_for_too_long_is_closed_instead(origin)
 
 
 @jumping_clock
+async def test_a_connection_is_renewed_after_ten_minutes_however_busy_it_was(origin):
+    connection, transport = open_connection()
+    for _ in range(14):
+        origin.give_back(connection)
+        await asyncio.sleep(40)
+        assert origin.take() is connection
+        connection.last_read_at = asyncio.get_running_loop().time()
+
+    origin.give_back(connection)
+    await asyncio.sleep(41)
+
+    assert origin.take() is None
+    assert transport.is_aborted
+
+
+@jumping_clock
 async def test_a_connection_that_was_closed_meanwhile_is_neither_kept_nor_taken(origin):
     early, early_transport = open_connection()
     late, late_transport = open_connection()

@@ -6,6 +6,7 @@ import contextlib
 import pytest
 from websockets.exceptions import ConnectionClosed
 
+from router.contract.caller import LOCAL
 from router.edge.admission import Admission
 from router.edge.http.head import parse_head
 from router.edge.listener import Place
@@ -101,7 +102,7 @@ class Transport(asyncio.Transport):
 
 async def test_a_caller_that_asks_and_reads_nothing_is_not_read_until_it_does():
     transport, admission = Transport(), Admission(FakeRoad(wait_for_ever))
-    socket = connection.SocketConnection(admission, set(), Place({}, "an address"), parse_head(HANDSHAKE))
+    socket = connection.SocketConnection(admission, set(), Place({}, "an address"), parse_head(HANDSHAKE), LOCAL)
     socket.connection_made(transport)
     socket.data_received(HANDSHAKE)
     await until(lambda: transport.unread > 0)

@@ -1,9 +1,14 @@
 """Responses in memory: each for its caller, and none for ever."""
 
+import asyncio
+
+import pytest
+
 from router.contract.caller import Caller
 from router.contract.request import Transcript
 from router.contract.stores import StoredResponse
 from router.stores.memory.responses import MemoryResponses
+from tests.tools.waiting import later, some_turns
 
 
 class Clock:
@@ -69,6 +74,18 @@ async def test_the_oldest_goes_when_there_are_too_many_or_they_are_too_large():
         assert found == [False, True, True]
 
 
+@pytest.mark.parametrize("bounds", [{"max_responses": 4}, {"max_bytes": 4 * len(make().raw)}], ids=["count", "bytes"])
+async def test_a_full_store_evicts_the_oldest_of_the_caller_that_has_most(bounds):
+    store = MemoryResponses(clock=Clock(), **bounds)
+    store.keep(make("resp_b", BOB), for_long=False)
+
+    for number in range(9):
+        store.keep(make(f"resp_{number}"), for_long=False)
+    store.keep(make("resp_c", BOB), for_long=False)
+
+    assert [kept.id for kept in store.list_kept()] == ["resp_b", "resp_7", "resp_8", "resp_c"]
+
+
 async def test_one_that_is_larger_than_the_whole_bound_is_not_kept():
     store = MemoryResponses(max_bytes=500, clock=Clock())
 
@@ -112,3 +129,29 @@ async def test_a_deleted_transcript_is_gone_from_everywhere_and_stays_withheld()
     assert await store.find("resp_1", ANN) is None
     assert await store.is_denied("resp_1", ANN)
     assert not await store.forget("resp_1", ANN)
+
+
+class SlowDisk(Disk):
+    """Answers when it is let."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = asyncio.Event()
+
+    async def find(self, response_id: str, caller: Caller) -> StoredResponse | None:
+        found = await super().find(response_id, caller)
+        await self.gate.wait()
+        return found
+
+
+async def test_a_response_that_is_deleted_while_the_disk_is_read_is_not_found():
+    disk = SlowDisk()
+    disk.keep(make(), for_long=True)
+    store = MemoryResponses(disk)
+    finding = later(store.find("resp_1", ANN))
+    await some_turns()
+
+    await store.forget("resp_1", ANN)
+    disk.gate.set()
+
+    assert await finding is None

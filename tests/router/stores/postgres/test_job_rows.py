@@ -4,6 +4,7 @@ import pytest
 
 asyncpg = pytest.importorskip("asyncpg")
 
+from router.contract.share import Turns  # noqa: E402
 from router.stores.postgres import job_rows  # noqa: E402
 from router.stores.postgres.schema import prepare  # noqa: E402
 from tests.tools.jobs import LEASE_SECONDS, MANY, make_job, make_segment  # noqa: E402
@@ -27,32 +28,32 @@ async def connections(postgres):
 
 
 async def begin(connection):
-    return await job_rows.claim(connection, OWNER, [], None, LEASE_SECONDS, MANY)
+    return await job_rows.claim(connection, OWNER, [], None, LEASE_SECONDS, MANY, Turns())
 
 
 async def test_who_writes_while_its_job_is_taken_away_writes_nothing(connections):
     first, second, watching = connections
     job = await begin(first)
-    await job_rows.release(first, OWNER)
+    await job_rows.release(first, job)
 
     async with second.transaction():
-        await job_rows.claim(second, OTHER, [], None, LEASE_SECONDS, MANY)
+        await job_rows.claim(second, OTHER, [], None, LEASE_SECONDS, MANY, Turns())
         writing = later(job_rows.append(first, job, [make_segment(0)], ""))
         while await watching.fetchval(LOCKED) == 0:
             pass
 
     assert not await writing
-    assert await watching.fetch(job_rows.READ, job.id, None, -1, MANY) == []
+    assert await watching.fetch(job_rows.READ, job.id, None, -1, 1_000) == []
 
 
 async def test_a_job_whose_owner_writes_at_this_moment_is_not_taken(connections):
     first, second, _ = connections
     job = await begin(first)
-    await job_rows.release(first, OWNER)
+    await job_rows.release(first, job)
 
     async with first.transaction():
         await job_rows.append(first, job, [make_segment(0)], "")
-        taken = await job_rows.claim(second, OTHER, [], None, LEASE_SECONDS, MANY)
+        taken = await job_rows.claim(second, OTHER, [], None, LEASE_SECONDS, MANY, Turns())
 
     assert taken is None
 
@@ -61,13 +62,13 @@ async def test_a_job_that_is_handed_out_at_the_moment_it_expires_is_lost_and_not
     first, second, _ = connections
     job = await begin(first)
     await job_rows.append(first, job, [make_segment(0)], "")
-    await job_rows.release(first, OWNER)
+    await job_rows.release(first, job)
 
     assert await job_rows.hand_out(second, job.id, job.attempt)
-    lost = await job_rows.claim(second, OTHER, [], None, LEASE_SECONDS, MANY)
+    lost = await job_rows.claim(second, OTHER, [], None, LEASE_SECONDS, MANY, Turns())
 
     assert (lost.is_lost, lost.attempt) == (True, 1)
-    assert len(await second.fetch(job_rows.READ, job.id, ANN.name, -1, MANY)) == 1
+    assert len(await second.fetch(job_rows.READ, job.id, ANN.name, -1, 1_000)) == 1
 
 
 async def test_leases_count_by_the_clock_of_the_database(connections):

@@ -119,9 +119,9 @@ async def test_a_socket_that_is_dead_is_closed_within_a_minute(pool):
 
 
 @jumping_clock
-async def test_a_socket_of_55_minutes_is_not_used_again(pool):
+async def test_a_socket_of_ten_minutes_is_not_used_again(pool):
     socket = keep(pool)
-    socket.made_at -= 55 * 60 + 1
+    socket.made_at -= 10 * 60 + 1
 
     assert pool.take(pool.key_of(REQUEST, (), "s-1")) is None
     assert not socket.is_usable
