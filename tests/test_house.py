@@ -356,7 +356,7 @@ BUDGETS = {
     "upstream": (1981, 13),
     "adapters": (1911, 14),
     "jobs": (1771, 9),
-    "responses": (1681, 13),
+    "responses": (1820, 13),
     "connect": (1636, 14),
     "sense": (1594, 12),
     "wiring": (1403, 10),
