@@ -144,6 +144,8 @@ def _conclude(relay: Relay, error: TandemError | None, code: str | None = None) 
     now, target = relay.context.clock(), opened.target
     if usage is None or not usage.output_tokens or relay.view.operation is Operation.COUNT_TOKENS:
         usage = _estimate_usage(relay, error)
+    elif first_token_at is not None and (size := relay.token_size).is_due():
+        size.learn(relay.written_bytes, usage)
     speed, pace = None, None
     if first_token_at is not None or relay.timings is not None:
         speed, pace = _measure_pace(relay, usage, now)
@@ -163,7 +165,7 @@ def _measure_pace(relay: Relay, usage: Usage | None, now: float) -> tuple[float 
         ttft, writing_seconds = round(first_token_at - opened.at, 4), now - first_token_at
     if timings is not None:
         own, prefill = timings.tokens_per_second, timings.prefill_tokens_per_second
-    elif relay.was_paused or not shows_pace(usage, relay.estimate_output_tokens(), writing_seconds):
+    elif relay.was_paused or not shows_pace(usage, relay.frames_seen, writing_seconds):
         own = None  # a slow reader slows the target down
     return speed, Pace(opened.target.model, ttft, own and round(own, 1), prefill and round(prefill, 1))
 

@@ -20,6 +20,7 @@ from router.dialects.sse import Tail
 from router.dialects.timings import MARK as TIMINGS_MARK
 from router.dialects.timings import read_timings
 from router.dispatch.live.limits import LIMIT_HEADERS, read_windows
+from router.dispatch.meter import TokenSize
 from router.dispatch.opening import Opening, begins_well
 from router.dispatch.passed_headers import STREAM_HEADERS, passed_headers, without_other_limits, without_type
 from router.dispatch.refused import read_refusal
@@ -201,9 +202,24 @@ class Relay(StreamedAnswer, eq=False):
         if self.usage is None and self.timings is not None:
             self.usage = self.timings.usage
 
+    @property
+    def frames_seen(self) -> int:
+        return self._tail.frames_seen if self._tail is not None else 0
+
+    @property
+    def token_size(self) -> TokenSize:
+        return self.context.live.of(self.opened.target).token_size
+
     def estimate_output_tokens(self) -> int:
-        """Without usage from the host: one token per frame, or per four bytes of a whole answer."""
-        return self._tail.frames_seen if self._tail is not None else self._held_bytes // 4
+        """Output tokens so far, by the text that the model wrote. Reads all kept pieces, so call it rarely."""
+        return self.token_size.tokens_in(self.written_bytes)
+
+    @property
+    def written_bytes(self) -> int:
+        """Bytes of text that the model wrote so far; of a held answer all its bytes."""
+        if self._tail is None:
+            return self._held_bytes
+        return self._tail.written_bytes if self._translator is None else self._translator.written_bytes
 
     def _malformed(self, what: str) -> UpstreamMalformed:
         return UpstreamMalformed(self._target, f'target "{self._target}" {what}')

@@ -16,14 +16,13 @@ from router.contract.exchange import UNOBSERVED, Deadline, Exchange
 from router.contract.facts import AttemptEnded, AttemptOpened, Ending, Settled
 from router.contract.job import FINAL, Job, JobEnding, JobState, JobStore
 from router.contract.request import JsonObject
-from router.contract.usage import Usage
-from router.contract.words import Outcome
+from router.contract.words import Operation, Outcome
 from router.dialects.responses.answer import read_usage
 from router.dialects.responses.background import request_id_of, with_status, write_arrival
 from router.dialects.responses.failures import write_error
-from router.dialects.responses.logged import LogFrames
-from router.dispatch.meter import cost_of
+from router.dispatch.meter import cost_of, measure_usage
 from router.house import House
+from router.jobs.log_sink import LogAgain
 from router.jobs.outside import is_outside
 from router.settle.entry import write_entry
 
@@ -66,23 +65,24 @@ async def _cancel(store: JobStore, job: Job) -> EndedWork | None:
     return EndedWork(job.key, "waiting_jobs") if after.ended_at == ending.at else None
 
 
-async def write_lost_entry(house: House, job: Job, log: LogFrames, frames: int) -> Entry:
-    """The ledger's entry of a job's last attempt, whose owner is gone. Its log has this many frames.
+async def write_lost_entry(house: House, job: Job, found: LogAgain) -> Entry:
+    """The ledger's entry of a job's last attempt, whose owner is gone. `found` is what its log says.
 
     It has the id that the owner would have used, so an attempt is in a ledger once. Its tokens are those that the log names at
-    its end, else an estimate: the prompt, and one token for each frame. Its target is the one that the request would go to now.
-    Where none can be chosen any more, target and cost are not known.
+    its end, else an estimate: the prompt, and the text in the log. Without a frame it counts as never sent, and costs nothing.
+    Its target is the one that the request would go to now. Where none can be chosen any more, target and cost are not known.
     """
     arrival, plan, now = write_arrival(job, request_id_of(job.id, job.attempt)), house.plan.for_background(), house.clock()
     exchange = Exchange(arrival, now, Deadline(now), UNOBSERVED, plan)
     with suppress(Exception):  # a request that cannot be read must not keep its job from going on, or ending
         decided = await house.decide(arrival, plan)
         target = plan.targets[decided.decision.targets[0]]
-        told = read_usage(log.response.get("usage"))
-        usage = told or Usage(decided.decision.prompt_tokens, frames, is_estimated=True)
-        attempt = Attempt(target.name, 200 if frames else None, None, 0.0, usage, cost_of(usage, target.price))
+        told = read_usage(found.log.response.get("usage"))
+        seen = house.state.live.of(target).token_size.tokens_in(found.written)
+        usage = measure_usage(Operation.CREATE, told, decided.decision.prompt_tokens, seen, is_billed=found.has_frames)
+        attempt = Attempt(target.name, 200 if found.has_frames else None, None, 0.0, usage, cost_of(usage, target.price))
         exchange.note(decided)
         exchange.note(AttemptOpened(now, target, "", ()))
         exchange.note(AttemptEnded(now, target, attempt, None, usage, None))
-    entry = write_entry(exchange, Settled(now, _SERVED if log.ended is not None else _CUT), time.time())
+    entry = write_entry(exchange, Settled(now, _SERVED if found.log.ended is not None else _CUT), time.time())
     return replace(entry, places=None)  # nothing is learned from the same words twice

@@ -16,12 +16,12 @@ from router.contract.stores import StoreUnusable
 from router.dialects.refusals import failure_words
 from router.dialects.responses.background import is_busy, request_id_of, write_arrival
 from router.dialects.responses.failures import read_refusal, write_error
-from router.dialects.responses.logged import LogFrames, count_frames, join_frames, parse_response, write_response
+from router.dialects.responses.logged import parse_response, write_response
 from router.edge.admission import report_fault
 from router.edge.routes import new_request_id
 from router.house import House
 from router.jobs.endings import REVOKED, EndedWork, cancel_revoked, write_lost_entry, write_revoked
-from router.jobs.log_sink import LogSink, SharedLog, read_log
+from router.jobs.log_sink import LogSink, SharedLog, read_again
 from router.jobs.outside import end_lost
 from router.loop.supervisor import supervise
 from router.loop.tasks import spawn
@@ -150,6 +150,7 @@ class Runner:
             await asyncio.wait(settling, timeout=_STOP_SECONDS)
             for task in settling:
                 task.cancel()
+        self._shared.close()
 
     async def _claim_jobs(self) -> None:
         watch = self._store.watch(None)
@@ -207,6 +208,7 @@ class Runner:
         keeping = supervise(partial(self._keep, attempt), name="keep a lease")
         try:
             defect = await self._serve_patiently(attempt, writing)
+            await sink.parse_heavy()
             if not sink.is_lost:
                 sink.close(*_conclude(attempt, defect))
             await writing
@@ -325,11 +327,10 @@ class Runner:
     async def _take_over(self, job: Job) -> None:
         """Record the cost of a dead owner's attempt, then release the job; finish it if its log is complete."""
         if job.body:
-            frames = join_frames(await read_log(self._store, job.id))
-            (log := LogFrames(job.id)).take(frames)
-            self._house.state.entries.append(await write_lost_entry(self._house, job, log, count_frames(frames)))
+            found = await read_again(self._store, job.id, self._shared)
+            self._house.state.entries.append(await write_lost_entry(self._house, job, found))
             await self._house.state.entries.sync()
-            if log.ended is not None:
+            if found.log.ended is not None:
                 await self._end_lost(job)
                 return
         await self._give_back(job)
@@ -343,14 +344,14 @@ class Runner:
         if not job.body:
             await end_lost(self._store, job)
             return
-        (log := LogFrames(job.id)).take(join_frames(await read_log(self._store, job.id)))
+        found = await read_again(self._store, job.id, self._shared)
         said = parse_response(job.queued)
         if job.is_cancelled:
             state, said = JobState.CANCELLED, {**said, "status": "cancelled"}
         else:
             words = "the router that served this response stopped in the middle of it"
             state, said = JobState.FAILED, {**said, "status": "failed", "error": write_error(_INTERRUPTED, words)}
-        sink = LogSink(job, self._store, self._shared, log)
+        sink = LogSink(job, self._store, self._shared, found.log)
         sink.close(state, said)
         await sink.write_log()
         await sink.finish()

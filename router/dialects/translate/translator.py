@@ -33,6 +33,11 @@ class AnswerTranslator:
         return self._parser.end.usage
 
     @property
+    def written_bytes(self) -> int:
+        """Bytes of text that the target wrote so far."""
+        return self._parser.written_bytes
+
+    @property
     def timings(self) -> Timings | None:
         return self._parser.end.timings
 

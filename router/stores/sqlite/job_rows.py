@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from router.contract.caller import Caller
-from router.contract.job import Job, JobEnding, JobTerms, Segment, WebhookEvent
+from router.contract.job import PART_BYTES, Job, JobEnding, JobTerms, Segment, WebhookEvent
 from router.contract.share import Turns
 from router.contract.stores import StoreUnusable
 from router.stores.job_records import ADDED, FOUND, MOST_ATTEMPTS, WHOLE, name_of, to_job, to_row
@@ -45,10 +45,12 @@ _END = """
     state = ?1, ended_at = ?2, response = ?3, queued = x'', headers = '{}', leased_until = 0,
     bytes = length(body) + length(?3) + (SELECT ifnull(sum(length(frames)), 0) FROM segments WHERE job = jobs.sequence)
 """
+_ALL = 1 << 40
 READ = """
-    SELECT s.first, s.last, s.frames, s.has_content, j.attempt, j.is_handed_out OR j.ended_at IS NOT NULL FROM segments s
-    JOIN jobs j ON j.sequence = s.job
-    WHERE j.id = ? AND j.caller = ifnull(?, j.caller) AND s.last > ? ORDER BY s.first
+    SELECT s.first, s.last, CASE WHEN length(s.frames) <= :most THEN s.frames END, length(s.frames), s.has_content, j.attempt,
+        j.is_handed_out OR j.ended_at IS NOT NULL, s.rowid
+    FROM segments s JOIN jobs j ON j.sequence = s.job
+    WHERE j.id = :id AND j.caller = ifnull(:caller, j.caller) AND s.last > :after ORDER BY s.first
 """
 
 
@@ -168,6 +170,44 @@ def hand_out(database: sqlite3.Connection, job_id: str, attempt: int) -> bool:
     """False if another attempt has begun: read again."""
     statement = "UPDATE jobs SET is_handed_out = 1 WHERE id = ? AND attempt = ? AND state != 'queued'"
     return database.execute(statement, (job_id, attempt)).rowcount > 0
+
+
+def read_log(
+    database: sqlite3.Connection, job_id: str, caller: str | None, after: int, most_bytes: int, part_at: int | None
+) -> list[Any]:
+    rows: list[Any] = []
+    inline = most_bytes if part_at is not None else _ALL
+    left, cursor = most_bytes, database.execute(READ, {"id": job_id, "caller": caller, "after": after, "most": inline})
+    for *row, number in cursor:
+        if row[2] is None:
+            if rows:
+                break
+            row[2] = (
+                _read_part(database, number, 0, -1)
+                if row[0] <= after and not part_at
+                else (_read_part(database, number, part_at or 0, most_bytes))
+            )
+        rows.append(row)
+        if (left := left - len(row[2])) <= 0:
+            break
+    cursor.close()  # an open read would keep SQLite's log from being emptied
+    return rows
+
+
+def _read_part(database: sqlite3.Connection, number: int, start: int, most_bytes: int) -> bytes:
+    with database.blobopen("segments", "frames", number, readonly=True) as frames:
+        frames.seek(start)
+        return frames.read(most_bytes)
+
+
+def read_response(database: sqlite3.Connection, job_id: str, caller: str | None, start: int) -> tuple[bytes, int]:
+    """A part, and the size of the whole. SQL's `substr` would load the whole."""
+    statement = "SELECT sequence, length(response) FROM jobs WHERE id = ? AND caller = ifnull(?, caller)"
+    for sequence, size in database.execute(statement, (job_id, caller)).fetchall():
+        with database.blobopen("jobs", "response", sequence, readonly=True) as response:
+            response.seek(min(start, size))
+            return response.read(PART_BYTES), size
+    return b"", 0
 
 
 def collect(database: sqlite3.Connection, job_id: str) -> None:

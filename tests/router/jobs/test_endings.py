@@ -1,6 +1,7 @@
 """Ends that no owner of a job brings about: lost attempts, and revoked keys."""
 
 import json
+from math import ceil
 
 import pytest
 
@@ -8,13 +9,14 @@ from router.contract.job import Job, JobState
 from router.contract.target import Price
 from router.contract.words import Dialect
 from router.dialects.responses.background import request_id_of
-from router.dialects.responses.logged import LogFrames, count_frames
+from router.dialects.sse import count_written
 from router.jobs.endings import cancel_revoked, write_lost_entry
+from router.jobs.log_sink import LogAgain
 from router.jobs.outside import write_job
 from router.stores.sqlite.jobs import MemoryJobs
 from tests.tools.background import SPEECH, events_in
 from tests.tools.houses import make_house
-from tests.tools.jobs import LEASE_SECONDS, MANY, make_job
+from tests.tools.jobs import LEASE_SECONDS, MANY, make_job, make_segment
 from tests.tools.kept import ANN, BOB
 from tests.tools.scripted import reach
 from tests.tools.speech import write_stream
@@ -25,10 +27,10 @@ PRICE = Price(input=1.0, output=2.0)
 BODY = b'{"model":"auto","input":"hi","stream":true}'
 
 
-def attempt_of(log: bytes, **more) -> tuple[Job, LogFrames, int]:
-    job = make_job("resp_1", body=BODY, attempt=2, **more)
-    (frames := LogFrames("resp_1")).take(log)
-    return job, frames, count_frames(log)
+def attempt_of(log: bytes, **more) -> tuple[Job, LogAgain]:
+    found = LogAgain("resp_1")
+    found.add([make_segment(0, 9, text=log.decode())] if log else [])
+    return make_job("resp_1", body=BODY, attempt=2, **more), found
 
 
 @pytest.fixture
@@ -42,7 +44,8 @@ async def test_an_attempt_that_was_interrupted_has_an_estimate_of_its_tokens_and
 
     line = entry.line
     assert (line.id, line.job, line.outcome, line.key) == (request_id_of("resp_1", 2), "resp_1", "INTERRUPTED", "k_1")
-    assert (line.output_tokens, line.tokens_estimated) == (log.count(b"\n\n"), True)
+    assert (line.output_tokens, line.tokens_estimated) == (ceil(count_written(log) / 4), True)
+    assert line.output_tokens > 0
     assert line.input_tokens > 0
     assert line.cost_usd == pytest.approx((line.input_tokens + 2 * line.output_tokens) / 1e6)
     assert json.loads(entry.attempts)[0]["target"] == line.target
@@ -54,6 +57,12 @@ async def test_an_attempt_whose_log_has_its_end_was_served_and_has_the_tokens_th
 
     assert (entry.line.outcome, entry.line.status, entry.line.tokens_estimated) == ("SERVED", 200, False)
     assert entry.line.output_tokens == events_in(b"".join(SPOKEN))[-1]["response"]["usage"]["output_tokens"]
+
+
+async def test_an_attempt_without_a_byte_of_an_answer_costs_nothing(house):
+    entry = await write_lost_entry(house, *attempt_of(b""))
+
+    assert (entry.line.outcome, entry.line.output_tokens, entry.line.cost_usd) == ("INTERRUPTED", None, 0.0)
 
 
 async def test_of_a_request_that_cannot_be_decided_any_more_the_cost_is_not_known(house):
