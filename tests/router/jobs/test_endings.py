@@ -94,7 +94,7 @@ async def test_waiting_jobs_and_agents_work_of_a_revoked_key_are_cancelled_and_o
     assert sorted(ended) == [("k_1", "running_jobs")] + [("k_1", "waiting_jobs")] * 124
     cancelled = (await store.list_jobs(ANN, JobState.CANCELLED, 1_000, None)).jobs
     assert len(cancelled) == 124
-    assert b"the key was revoked" in (await store.find(cancelled[0].id, None)).response
+    assert b"the key was revoked" in (await store.read_response(cancelled[0].id, None))[0]
     assert (await store.find(agents.id, None)).is_cancelled
     assert len((await store.list_jobs(BOB, JobState.QUEUED, 1_000, None)).jobs) == 124
     (elsewhere,) = (await store.list_jobs(ANN, JobState.RUNNING, 1_000, None)).jobs[1:]
