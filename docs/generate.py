@@ -42,7 +42,8 @@ ANSWERS = {
     "queueing for quota.",
     "x-tandem-replayed": "`true` where the answer was sent before, to a request with the same `idempotency-key`.",
     "x-tandem-dropped": "What the request lost on its way to the target, by name, separated by commas; absent when nothing "
-    "was lost ([bridges](../how-to/bridge-dialects.md)).",
+    "was lost ([bridges](../how-to/bridge-dialects.md)). Also the cap that a [budget](../how-to/give-others-a-key.md#budgets) "
+    "puts on the answer.",
     "x-tandem-budget": "How much of the caller's budget is spent, 0 to 1: of the day or the month, whichever is larger. Absent "
     "without a budget, and below `budgets.warn_at`.",
     "x-tandem-jobs": "The background jobs of this session that ended and were not collected, as in `resp_ab12=completed`, "
@@ -50,6 +51,12 @@ ANSWERS = {
     "x-tandem-explain": "The decision as JSON, when asked for with `x-tandem-explain: full`.",
     "allow": "On a 405: the methods that the route takes.",
     "www-authenticate": "On a 401 for a missing or wrong key of the router: `Bearer`.",
+    "x-ratelimit-limit-requests": "With keys, on answers and on a 429 `rate_limited`: the requests that the caller's own key "
+    "has for a minute; `-remaining-requests` is what is left, `-reset-requests` how long until all of it is. `-tokens` "
+    "likewise. Absent for a limit that the key does not have. Without keys: what the target said, over a bridge only by these "
+    "names.",
+    "anthropic-ratelimit-requests-limit": "The same for callers of `/v1/messages`, with `-remaining` and `-reset`, which is a "
+    "moment there.",
 }
 
 
@@ -171,6 +178,8 @@ def errors_page() -> str:
         'OpenAI style: `{"error": {"message", "type", "param", "code", "request_id"}}`.',
         'Anthropic style: `{"type": "error", "error": {"type", "message", "code"}, "request_id"}`.',
         "When a target rejects the request itself (400, 413, 422 and the like), its body is passed on unchanged.",
+        "A stream of Responses that fails has one of OpenAI's codes, such as `server_error`, which typed clients need, and the "
+        "code of this list as `reason`. Those on which Codex acts, such as `context_length_exceeded`, stay as they are.",
         "",
         "| code | status | what it means |",
         "| --- | --- | --- |",

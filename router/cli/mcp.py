@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from router.cli import Ended, installed_version
 from router.cli.background import Jobs, find_agent_session
-from router.cli.mcp_tools import INSTRUCTIONS, PACKAGE_HINT, TOOLS, Delegation, Tool, has_package
+from router.cli.mcp_tools import INSTRUCTIONS, PACKAGE_HINT, TOOLS, Delegation, Tool, UnknownTool, has_package
 from router.cli.reaching import add_router_arguments, find_url, read_own_key
 
 if TYPE_CHECKING:
     from mcp import types
+    from mcp.server.context import ServerRequestContext
     from mcp.server.lowlevel import Server
 
 EXAMPLES = ("mcp", "mcp --url https://tandem.example --key-env TANDEM_KEY")
@@ -45,14 +46,23 @@ async def _serve(delegation: Delegation) -> None:
 
 
 def build_server(delegation: Delegation) -> "Server[Any]":
-    from mcp import types
+    from mcp import MCPError, types
     from mcp.server.lowlevel import Server
 
     async def list_tools(_: object, __: "types.PaginatedRequestParams | None") -> types.ListToolsResult:
         return types.ListToolsResult(tools=[_write_tool(tool) for tool in TOOLS])
 
-    async def call_tool(_: object, asked: "types.CallToolRequestParams") -> types.CallToolResult:
-        answer = await delegation.call(asked.name, asked.arguments or {}, find_agent_session(asked.meta))
+    async def call_tool(
+        context: "ServerRequestContext[Any, Any]", asked: "types.CallToolRequestParams"
+    ) -> types.CallToolResult:
+        async def report(progress: float, state: str) -> None:
+            await context.session.report_progress(progress, message=state)  # sent to clients that asked for it alone
+
+        session = find_agent_session(asked.meta)
+        try:
+            answer = await delegation.call(asked.name, asked.arguments or {}, session, report)
+        except UnknownTool as error:
+            raise MCPError(types.INVALID_PARAMS, str(error)) from error
         return types.CallToolResult(content=[types.TextContent(type="text", text=answer.text)], is_error=answer.is_error)
 
     return Server(

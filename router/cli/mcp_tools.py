@@ -21,7 +21,7 @@ INSTRUCTIONS = (
 MOST_WAIT_SECONDS = 50
 """Clients time tools out: Codex after 60 seconds."""
 PACKAGE_HINT = "pip install 'tandem-router[mcp]', or pip install mcp into the environment that tandem is in"
-_WAIT_SECONDS, _POLL_SECONDS = 30, 1.0
+_WAIT_SECONDS, _POLL_SECONDS, _PROGRESS_SECONDS = 30, 1.0, 3.0
 _TITLE_LETTERS = 100
 _ID: JsonObject = {"type": "string", "description": "The id that delegate returned."}
 
@@ -29,6 +29,17 @@ _ID: JsonObject = {"type": "string", "description": "The id that delegate return
 def has_package() -> bool:
     """Whether the protocol's package is installed. Importing it would take a second."""
     return importlib.util.find_spec("mcp") is not None
+
+
+Report = Callable[[float, str], Awaitable[None]]
+"""Takes a number that grows and the state of the task, while the client waits for an answer."""
+
+
+async def _report_nothing(_: float, __: str) -> None: ...
+
+
+class UnknownTool(Exception):
+    """The client asked for a tool that is not listed."""
 
 
 class Answer(NamedTuple):
@@ -127,15 +138,15 @@ class Delegation:
     ) -> None:
         self._jobs, self._sleep, self._clock = jobs, sleep, clock
 
-    async def call(self, name: str, given: JsonObject, session: str = "") -> Answer:
-        """Errors are answers: the model can react."""
+    async def call(self, name: str, given: JsonObject, session: str = "", report: Report = _report_nothing) -> Answer:
+        """Errors are answers, since the model can react to them. Only a tool that is not listed raises `UnknownTool`."""
         tool = next((tool for tool in TOOLS if tool.name == name), None)
         if tool is None:
-            return Answer(f"unknown tool: {name}", is_error=True)
+            raise UnknownTool(f"unknown tool: {name}")
         if problem := _find_problem(tool, given):
             return Answer(problem, is_error=True)
         try:
-            return Answer(await self._run(name, given, session))
+            return Answer(await self._run(name, given, session, report))
         except TaskRefused as error:
             return Answer(f"{error}. Send less: only what the task needs to see.", is_error=True)
         except Unreachable as error:
@@ -144,7 +155,7 @@ class Delegation:
             owner = await asyncio.to_thread(self._jobs.find_owner, str(given["id"])) if _is_missing(error, given) else ""
             return Answer(_explain(error, given, owner), is_error=True)
 
-    async def _run(self, name: str, given: JsonObject, session: str) -> str:
+    async def _run(self, name: str, given: JsonObject, session: str, report: Report) -> str:
         job_id, jobs = str(given.get("id", "")), self._jobs
         if name == "delegate":
             return await self._delegate(str(given["task"]), str(given.get("context") or ""), session)
@@ -152,7 +163,7 @@ class Delegation:
             return _describe(await asyncio.to_thread(jobs.find, job_id))
         if name == "collect":
             wait = given.get("wait_seconds", _WAIT_SECONDS)
-            return await self._collect(job_id, float(wait) if isinstance(wait, int | float) else 0.0)
+            return await self._collect(job_id, float(wait) if isinstance(wait, int | float) else 0.0, report)
         if name == "cancel":
             return f"{job_id} is {(await asyncio.to_thread(jobs.cancel, job_id)).get('status')}."
         found = (await asyncio.to_thread(jobs.list_jobs)).jobs
@@ -164,11 +175,16 @@ class Delegation:
         then = f'go on, and call collect with id "{job_id}" when you need the result.'
         return f"Started {job_id}. It works in the background: {then}"
 
-    async def _collect(self, job_id: str, wait_seconds: float) -> str:
-        until = self._clock() + min(max(wait_seconds, 0.0), MOST_WAIT_SECONDS)
+    async def _collect(self, job_id: str, wait_seconds: float, report: Report) -> str:
+        began = reported = self._clock()
+        until = began + min(max(wait_seconds, 0.0), MOST_WAIT_SECONDS)
         while not is_over(job := await asyncio.to_thread(self._jobs.find, job_id)):
-            if (left := until - self._clock()) <= 0:
+            now = self._clock()
+            if (left := until - now) <= 0:
                 return f"{_describe(job)}\nIt is not finished. Go on with something else, or call collect again to wait longer."
+            if now - reported >= _PROGRESS_SECONDS:
+                reported = now
+                await report(round(now - began, 1), _describe(job))
             await self._sleep(min(_POLL_SECONDS, left))
         return _write_result(await asyncio.to_thread(self._jobs.read, job_id))
 

@@ -33,7 +33,14 @@ from router.config.faults import ConfigError as ConfigError
 from router.config.key_file import read_key_file
 from router.config.model_facts import provider_of
 from router.config.models import Config, KeysSettings
-from router.config.outside import check_alerts, check_metrics_key, check_shared, check_webhooks, read_trace_headers
+from router.config.outside import (
+    check_alerts,
+    check_metrics_key,
+    check_shared,
+    check_webhooks,
+    name_replica,
+    read_trace_headers,
+)
 from router.config.own_policies import OwnPolicy, is_own, open_own
 from router.config.parsing import parse
 from router.config.reading import ENV_FILE, EnvFileUnreadable, expand, is_open_to_others, read_config, read_env_file
@@ -144,6 +151,8 @@ class LoadedConfig:
                 for spec in SPECS.values()
                 for operation, path in spec.paths.items()
             },
+            instance=self.shared.replica if self.shared is not None else name_replica(),
+            scheme="http" if self.config.server.tls is None else "https",
         )
 
 

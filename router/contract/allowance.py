@@ -5,9 +5,19 @@ on, so no minute exceeds the limit, whichever routers used it. The only store is
 """
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from msgspec import Struct
+
+
+class Left(NamedTuple):
+    """What is left of a caller's limit, which counts `requests` or `tokens` of a minute."""
+
+    kind: str
+    limit: int
+    remaining: int
+    reset_seconds: float
+    """Until nothing of it is used any more."""
 
 
 class Use(Struct, frozen=True):

@@ -58,6 +58,7 @@ TandemError
 
 from typing import Self
 
+from router.contract.allowance import Left
 from router.contract.secret import mask_keys
 from router.contract.words import AccountFault
 
@@ -230,6 +231,10 @@ class RateLimited(RequestError, status=429, code="rate_limited"):
 
     Wait for `retry-after`.
     """
+
+    def __init__(self, message: str, *, retry_after_seconds: float | None = None, left: tuple[Left, ...] = ()) -> None:
+        super().__init__(message, retry_after_seconds=retry_after_seconds)
+        self.left = left
 
 
 class BudgetSpent(RequestError, status=429, code="budget_spent"):

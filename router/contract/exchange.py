@@ -42,6 +42,8 @@ class Arrival(Struct, frozen=True):
     passed: Passed | None = None
     moment: Moment = NOW
     """When it came: a past time where a turn is replayed."""
+    path: str = ""
+    """As the caller wrote it, without its query. Empty for a request that did not come over HTTP."""
 
 
 class Deadline(Struct, frozen=True):
@@ -186,7 +188,7 @@ class Confirming(Protocol):
         ...
 
 
-_NOTHING: dict[type[Any], Any] = {}
+_NOTHING: dict[type[object], Any] = {}
 _CALLS = (AttemptOpened, Queued)
 
 
@@ -213,7 +215,7 @@ class Exchange(Struct, eq=False):
     company: Company | None = None
     """None for a request that arrived alone."""
     journal: list[Fact] = []
-    newest: dict[type[Any], Any] = {}
+    newest: dict[type[object], Any] = {}
     cancelled: CancelReason | None = None
     task: "asyncio.Task[None] | None" = None
     confirming: Confirming | None = None

@@ -198,8 +198,8 @@ class JobStore(Protocol):
         """Extend the lease. False: cancelled, or taken over. Stop at once."""
         ...
 
-    async def release(self, owner: str, job_id: str | None = None) -> None:
-        """Give up one job, or all of a stopping owner, once their costs are recorded or about to be."""
+    async def release(self, job: Job) -> None:
+        """Give up this attempt, once its cost is recorded or about to be. A later attempt of its owner goes on."""
         ...
 
     async def append(self, job: Job, segments: Sequence[Segment]) -> bool:

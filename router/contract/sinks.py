@@ -4,7 +4,8 @@ An answer passes up to five of them before the caller's own (`CallerSink`, `Asgi
 `jobs` for background work):
 
 1. `TranslatingSink`, if the target speaks another dialect than the caller.
-2. `Relay`, always: decides whether it is an answer, and removes what is not for the caller.
+2. `Relay`, always: decides whether it is an answer, and removes what is not for the caller. `CappedRelay` in its place for a
+   stream to a caller with a budget: ends it when nothing is left.
 3. `WaitingSink`, if targets have quotas: keeps the line alive until a target answers.
 4. `WatchedSink`, if the answer is kept or captured.
 5. `AcknowledgedSink`, if routers share a store: holds back the end until writes there are confirmed.

@@ -31,6 +31,10 @@ class TraceTerms(NamedTuple):
     providers: Mapping[str, str]
     """The provider of each target's model, in OpenTelemetry's words."""
     routes: Mapping[tuple[Dialect, Operation], TracedRoute]
+    instance: str
+    """This router among several, with the number of its worker."""
+    scheme: str
+    """Of this router's own address: `http` or `https`."""
 
     def __repr__(self) -> str:
         return f"TraceTerms({self.endpoint!r}, sample={self.sample})"

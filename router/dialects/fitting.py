@@ -8,6 +8,7 @@ from msgspec import Struct
 from router.contract.request import JsonObject, RequestView
 from router.contract.target import Target
 from router.contract.words import Dialect, Feature
+from router.dialects.cap import Cap, state_cap
 from router.dialects.fields import as_list, as_object
 from router.dialects.hosts import ORDINARY, Quirks
 from router.dialects.marks import holds
@@ -27,6 +28,8 @@ class Fit(NamedTuple):
     instructions: str = ""
     caches_when_asked: bool = False
     """Whether it caches a prompt only up to a mark, which translated requests then need."""
+    cap: Cap | None = None
+    """Of one request's answer, for a caller with a budget."""
 
 
 class Reasons(Struct, frozen=True):
@@ -47,8 +50,8 @@ class Reasons(Struct, frozen=True):
 
 
 def reasons_to_change(target: Target, fit: Fit) -> Mapping[Dialect, Reasons]:
-    """The reasons by dialect that a target speaks. Empty if it adds instructions, which change every request."""
-    if fit.instructions:
+    """The reasons by dialect that a target speaks. Empty with instructions or a cap, which change every request."""
+    if fit.instructions or fit.cap is not None:
         return {}
     spoken = {dialect: spec for dialect, spec in SPECS.items() if target.dialect_for(dialect) is dialect}
     return {dialect: _reasons(spec, fit) for dialect, spec in spoken.items()}
@@ -94,6 +97,8 @@ def fields_to_change(view: RequestView, target: Target, fit: Fit) -> tuple[JsonO
             lost.append(_FOREIGN)
     if fit.instructions:
         spec.add_instructions(view.body, fit.instructions, changes)
+    if fit.cap is not None:
+        lost += state_cap(view.body, spec.name, spec.limit_fields, quirks, fit.cap, changes)
     return changes, tuple(dict.fromkeys(lost))
 
 

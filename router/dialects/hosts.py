@@ -103,6 +103,9 @@ _LENGTH_MARKS = (
 _LIMIT_IS_TOO_LARGE = re.compile(r"max_(?:completion_|output_)?tokens\W{0,3} (?:is|are) too large")
 """The answer's limit is too large: a shorter prompt would not help."""
 
+_NAMES_A_LIMIT = re.compile(r"max_(?:completion_|output_)?tokens")
+_TOKENS = re.compile(r"\d{4,6}")
+
 
 def quirks_of(base_url: str) -> Quirks:
     host = _host_of(base_url)
@@ -124,3 +127,10 @@ def says_too_long(words: str) -> bool:
     """Whether an error means that the prompt is too long. `words` are its type, code and message."""
     words = words.lower()
     return any(mark in words for mark in _LENGTH_MARKS) and _LIMIT_IS_TOO_LARGE.search(words) is None
+
+
+def find_longest_limit(words: str, refused: int) -> int | None:
+    """The limit of an answer that a host names when it refuses a longer one; None if it refuses for another reason."""
+    if _NAMES_A_LIMIT.search(words) is None or "context" in words.lower():
+        return None
+    return max((tokens for tokens in map(int, _TOKENS.findall(words.replace(",", ""))) if tokens < refused), default=None)

@@ -1,6 +1,7 @@
 """Parsing a request body once, with refusals that name the place."""
 
 import re
+from collections.abc import Mapping
 
 import orjson
 
@@ -29,12 +30,20 @@ _MAX_FIELDS = 1_000
 """At the top level."""
 _CONVERSATIONS = ("messages", "input", "prompt")
 _LIMITS = frozenset(name for spec in SPECS.values() for name in spec.limit_fields)
-_MAX_NUMBERS = {"n": 128, "temperature": 10, "top_p": 10, **dict.fromkeys(_LIMITS, 100_000_000)}
-NUMBERS = frozenset(_MAX_NUMBERS)
+_COUNTS = frozenset({"n", "best_of"})
+"""Whole numbers: hosts differ in whether they read `8.0` as 8, and each answer is paid for."""
+_NUMBERS: Mapping[str, tuple[tuple[type[int | float], ...], int]] = {
+    **dict.fromkeys(_COUNTS, ((int,), 128)),
+    **dict.fromkeys(("temperature", "top_p"), ((int, float), 10)),
+    **dict.fromkeys(_LIMITS, ((int, float), 100_000_000)),
+}
+"""What a number may be, and the highest."""
+NUMBERS = frozenset(_NUMBERS)
 _FIELDS = (
     *_CONVERSATIONS,
     *_LIMITS,
-    *"tools system instructions stream n tool_choice".split(),
+    *_COUNTS,
+    *"tools system instructions stream tool_choice".split(),
     *"store previous_response_id response_format reasoning_effort reasoning thinking stop temperature".split(),
 )
 """Fields that decide the route or the cost."""
@@ -113,12 +122,13 @@ def parse_body(raw: bytes) -> JsonObject:
 
 def check_numbers(body: JsonObject) -> None:
     """Refuse numbers that every host would reject, naming the field."""
-    for name in body.keys() & _MAX_NUMBERS.keys():
-        value, highest = body[name], _MAX_NUMBERS[name]
+    for name in body.keys() & _NUMBERS.keys():
+        value, (kinds, highest) = body[name], _NUMBERS[name]
         if value is None:
             continue
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not -2 <= value <= highest:
-            raise BadRequest(f"{name}: must be a number up to {highest}, not {shown(value)}", param=name)
+        if isinstance(value, bool) or not isinstance(value, kinds) or not -2 <= value <= highest:
+            kind = "number" if float in kinds else "whole number"
+            raise BadRequest(f"{name}: must be a {kind} up to {highest}, not {shown(value)}", param=name)
 
 
 def _explain(raw: bytes, error: orjson.JSONDecodeError) -> BadRequest | WrongMediaType:

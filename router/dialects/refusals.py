@@ -2,12 +2,15 @@
 
 import math
 import time
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import orjson
 
+from router.contract.allowance import Left
 from router.contract.errors import (
     BudgetSpent,
+    RateLimited,
     RequestError,
     TandemError,
     TooLong,
@@ -72,6 +75,20 @@ def in_callers_words(dialect: Dialect, message: str, code: str) -> str:
     return SPECS[dialect].word_too_long(message) if code == TooLong.code else message
 
 
+def limit_headers(left: Sequence[Left], dialect: Dialect) -> Headers:
+    """A caller's own limits, under the names that its dialect's clients read."""
+    header, write_reset = SPECS[dialect].limits
+    return tuple(
+        (header.format(kind=each.kind, figure=figure), value)
+        for each in left
+        for figure, value in (
+            ("limit", str(each.limit)),
+            ("remaining", str(each.remaining)),
+            ("reset", write_reset(each.reset_seconds)),
+        )
+    )
+
+
 def refusal_headers(error: TandemError) -> list[tuple[str, str]]:
     headers: list[tuple[str, str]] = []
     if isinstance(error, BudgetSpent) and (error.retry_after_seconds or MAX_RETRY_AFTER_SECONDS) >= MAX_RETRY_AFTER_SECONDS:
@@ -126,6 +143,8 @@ class Refusal(NamedTuple):
 
 def write_refusal(error: TandemError, dialect: Dialect, request_id: str) -> Refusal:
     more = (*id_headers(request_id), *refusal_headers(error))
+    if isinstance(error, RateLimited):
+        more += limit_headers(error.left, dialect)
     if isinstance(error, UpstreamRefused) and passes_unchanged(error):
         body, kind = error.body, error.content_type
         more = (*more, ("x-tandem-target", error.target))

@@ -1,8 +1,11 @@
 """`DialectSpec`: everything that Tandem knows of one dialect. `table.py` lists them all."""
 
+import math
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from itertools import compress, repeat
 from operator import not_
 from typing import NamedTuple
@@ -43,6 +46,27 @@ class Silent(NamedTuple):
 
 
 NOTHING_SILENT = Silent("", ())
+
+
+class LimitNames(NamedTuple):
+    """The headers by which a dialect's clients pace themselves."""
+
+    header: str
+    """Of a `{kind}`, requests or tokens, and a `{figure}`: limit, remaining or reset."""
+    write_reset: Callable[[float], str]
+    """Takes seconds."""
+
+    @property
+    def prefix(self) -> str:
+        return self.header.partition("{")[0]
+
+
+def _write_moment(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(math.ceil(time.time() + seconds), UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+OPENAI_LIMITS = LimitNames("x-ratelimit-{figure}-{kind}", lambda seconds: f"{round(seconds, 2):g}s")
+ANTHROPIC_LIMITS = LimitNames("anthropic-ratelimit-{kind}-{figure}", _write_moment)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +130,9 @@ class DialectSpec:
     """Status, message, code, parameter, request id."""
     write_failure: Callable[[int, str, str, str], bytes]
     """The last event of a failed stream: status, message, code, request id."""
+    write_cut: Callable[[bytes, Usage], bytes]
+    """The end of a stream that is cut for its length, from what was sent of it: all of it, or the newest frames."""
+    limits: LimitNames
     word_too_long: Callable[[str], str]
     """A message for length in the form on which clients compact."""
 

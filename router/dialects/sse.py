@@ -7,17 +7,24 @@ import orjson
 from msgspec import Struct
 
 from router.contract.digits import parse_exactly
-from router.contract.request import JsonObject
+from router.contract.request import Json, JsonObject
 from router.contract.usage import Timings, Usage
 
 _KEPT_GROUPS = 8
-_ROOM_BYTES, _GROUP_BYTES = 1 << 20, 1 << 15
-"""Groups are dropped after a megabyte or 32 groups: each counts 32 KB more than its bytes."""
-_KEPT_BYTES = 1 << 20
+_ROOM_BYTES, _GROUP_BYTES = 1 << 20, 1 << 14
+"""Groups are dropped after a megabyte or 64 groups: each counts 16 KB more than its bytes."""
+_KEPT_BYTES, _HEAD_BYTES = 1 << 20, 4_096
 FRAME_ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r")
 _usual_head = re.compile(rb"(?:event: ?([!-~]+)\n)?data: ?").match
 """How nearly every frame begins. If one line of data follows, it is not split further."""
 _NAMED, _LAST_NAME = b"event: response.", b"event: response.completed"
+_REPEATING, _REPEATED = b"response.", b".done"
+"""Responses repeat each text whole when it is done."""
+_WORDS = ("text", "content", "reasoning", "reasoning_content", "refusal", "thinking", "partial_json", "arguments")
+_WRITTEN = frozenset({*_WORDS, "delta", "tool_calls", "function_call", "function"})
+"""Fields below `choices` and `delta` that lead to text of the model."""
+_DELTA = b'delta"'
+_value_begins = re.compile(rb'.*":\s*"', re.DOTALL).match
 
 
 class Lasting(Struct, frozen=True):
@@ -100,8 +107,44 @@ def _name_of(block: bytes) -> bytes:
     return block.partition(b"\n")[0] if is_named else block
 
 
+def count_frames(data: bytes) -> int:
+    return data.count(b"\ndata:") + data.startswith(b"data:")
+
+
+def count_written(data: bytes) -> int:
+    """Bytes of text that the model wrote in whole frames of any dialect: words, reasoning, arguments of calls."""
+    written = 0
+    unread: list[Json] = []
+    for line in data.splitlines():
+        if line.startswith(b"data:"):
+            try:
+                body = orjson.loads(line[5:])
+            except orjson.JSONDecodeError:  # the end, or cut
+                continue
+            if isinstance(body, dict):
+                unread += (body.get("delta"), body.get("choices"))
+    while unread:
+        value = unread.pop()
+        if isinstance(value, str):
+            written += len(value.encode())
+        elif isinstance(value, dict):
+            unread += [held for name, held in value.items() if name in _WRITTEN]
+        elif isinstance(value, list):
+            unread += value
+    return written
+
+
 def _has_content(group: bytes) -> bool:
     return not group.startswith(b":") or b"data:" in group if group else False
+
+
+def _estimate_written(groups: list[bytes], data: bytes, frames: int) -> int:
+    """Text in some groups, joined in `data`, by the framing of one of them: reading each would double a relay's work."""
+    sample = groups[len(data) % len(groups)]
+    framed = count_frames(sample)
+    if not framed or (_REPEATING in sample and data.rfind(_REPEATED) >= 0):
+        return count_written(data)
+    return round(len(data) - frames * (len(sample) - count_written(sample)) / framed)
 
 
 class Tail:
@@ -109,12 +152,14 @@ class Tail:
 
     Reads nearly always end with a frame, so pieces are grouped up to such an end. The newest groups are kept. Older ones are
     dropped in batches, except the first telling one and `lasting` ones: searching many at once takes a hundredth of the time.
+    What the model wrote in a batch is its bytes without the framing of its frames, measured at one group of each batch.
     """
 
     __slots__ = (
         "_first",
         "_forgotten_bytes",
         "_forgotten_frames",
+        "_forgotten_written",
         "_groups",
         "_kept",
         "_lasting",
@@ -132,7 +177,7 @@ class Tail:
         self._room = _ROOM_BYTES
         self._open: list[bytes] = []
         self._open_bytes = 0
-        self._forgotten_bytes = self._forgotten_frames = 0
+        self._forgotten_bytes = self._forgotten_frames = self._forgotten_written = 0
 
     def add(self, piece: bytes) -> bool:
         """Note a relayed piece. Returns whether it begins or ends inside a frame, as few do."""
@@ -167,16 +212,20 @@ class Tail:
         return group
 
     def _forget(self) -> None:
-        groups, find_last = self._groups, b"".join(self._groups).rfind  # searching from the end takes half the time
+        groups = self._groups
         if min(groups) < b";":  # comments: a colon sorts before any field name
             groups = [group for group in groups if _has_content(group)]
         old, self._groups = groups[:-_KEPT_GROUPS], groups[-_KEPT_GROUPS:]
         self._room = _ROOM_BYTES
-        self._forgotten_frames += b"".join(old).count(b"\n\n")
-        self._forgotten_bytes += sum(map(len, old))
-        if self._first is None and old:
+        if not old:
+            return
+        forgotten = b"".join(old)
+        self._forgotten_bytes += len(forgotten)
+        self._forgotten_frames += (frames := count_frames(forgotten))
+        self._forgotten_written += _estimate_written(old, forgotten, frames)
+        if self._first is None:
             self._first = next(filter(self._telling.search, old), b"")
-        self._keep(old, find_last)
+        self._keep(old, forgotten.rfind)  # searching from the end takes half the time
 
     def _keep(self, old: list[bytes], find_last: Callable[[bytes], int]) -> None:
         if any(find_last(mark) >= 0 for mark in self._lasting.marks):
@@ -186,12 +235,26 @@ class Tail:
     def _trim(self) -> None:
         """Shorten an endless frame to its head, which names it, and its tail, which has usage."""
         whole = b"".join(self._open)
-        self._open = [whole[:4096], whole[-_KEPT_BYTES // 2 :]]
+        self._open = [whole[:_HEAD_BYTES], whole[-_KEPT_BYTES // 2 :]]
         self._open_bytes = len(self._open[0]) + len(self._open[1])
+        if _DELTA in self._open[0]:
+            self._forgotten_written += len(whole) - self._open_bytes
 
     @property
     def frames_seen(self) -> int:
-        return self._forgotten_frames + b"".join([*self._groups, *self._open]).count(b"\n\n")
+        return self._forgotten_frames + count_frames(b"".join(self._groups))
+
+    @property
+    def written_bytes(self) -> int:
+        """Bytes of text that the model wrote, as far as relayed. Reads all kept groups, so call it rarely."""
+        written = self._forgotten_written + count_written(b"".join(self._groups))
+        return written + (self._written_in_open() if self._open else 0)
+
+    def _written_in_open(self) -> int:
+        """Text of an unfinished frame: what follows the beginning of its last value."""
+        whole = b"".join(self._open)
+        begins = _value_begins(whole, 0, _HEAD_BYTES) if _DELTA in whole[:_HEAD_BYTES] else None
+        return len(whole) - begins.end() if begins is not None else 0
 
     @property
     def content_bytes(self) -> int:
@@ -202,6 +265,10 @@ class Tail:
     def at_frame_end(self) -> bool:
         """Whether another frame may follow."""
         return not self._open
+
+    def newest(self) -> bytes:
+        """The newest whole frames."""
+        return b"".join(self._groups)
 
     def frames(self) -> list[Frame]:
         return split_frames(b"".join([self._first or b"", *self._kept, *self._groups, *self._open]), self._telling)
@@ -232,6 +299,10 @@ class ChoicesTail(Tail):
         is_new = not found <= self._seen
         self._seen |= found
         return is_new
+
+    def newest(self) -> bytes:
+        """With a frame of every choice."""
+        return b"".join(self._choices) + super().newest()
 
     def frames(self) -> list[Frame]:
         return split_frames(b"".join(self._choices), self._telling) + super().frames()

@@ -15,6 +15,7 @@ from router.contract.usage import Usage
 from router.contract.words import PERSONS_KINDS, AccountFault, Dialect, Operation, Outcome, TurnKind
 from router.dialects.headers import sdk_id_headers
 from router.dialects.translate.translator import AnswerTranslator
+from router.dispatch.capped import CappedRelay
 from router.dispatch.context import DispatchContext
 from router.dispatch.meter import cost_of, is_billed, measure_speed, measure_usage, shows_pace
 from router.dispatch.outgoing import Outgoing, Reachable, prepare
@@ -33,11 +34,11 @@ async def attempt(context: DispatchContext, view: RequestView, reachable: Reacha
     """The request's ending once anything reached the caller, else the attempt's. Raises `BadRequest` for an unfit request."""
     exchange = context.exchange
     outgoing = await exchange.off_loop(prepare, view, reachable, context.decision.prompt_tokens)
-    if reachable.is_told_more:
-        outgoing = _tell_more(outgoing, reachable, context)
     loop, began = asyncio.get_running_loop(), context.clock()
     opened = AttemptOpened(began, reachable.target, failed, outgoing.dropped)
     relay = Relay(context, opened, view, reachable, context.sink, outgoing.answer, loop.create_future())
+    if reachable.needs_more:
+        outgoing, relay = _add_more(outgoing, relay, reachable, context)
     if outgoing.asks_usage:
         relay.hides_usage = True
     exchange.note(opened)
@@ -85,12 +86,16 @@ async def attempt(context: DispatchContext, view: RequestView, reachable: Reacha
     return _SERVED if error is None else _ending(relay, error) or ended
 
 
-def _tell_more(outgoing: Outgoing, reachable: Reachable, context: DispatchContext) -> Outgoing:
+def _add_more(outgoing: Outgoing, relay: Relay, reachable: Reachable, context: DispatchContext) -> tuple[Outgoing, Relay]:
+    """Add the session and trace that a target gets, and what watches over a cap."""
     if reachable.keeps_sessions:
         outgoing = replace(outgoing, session=_session_of(context.decided))
     if reachable.trace is not None and (headers := reachable.trace(context.exchange)):
         outgoing = replace(outgoing, trace=headers)
-    return outgoing
+    if reachable.fit.cap is not None and relay.view.is_streaming:
+        sink, answer = context.sink, outgoing.answer
+        relay = CappedRelay(context, relay.opened, relay.view, reachable, sink, answer, relay.finished)
+    return outgoing, relay
 
 
 def _session_of(decided: Decided) -> SessionKey | None:
@@ -139,6 +144,8 @@ def _conclude(relay: Relay, error: TandemError | None, code: str | None = None) 
     now, target = relay.context.clock(), opened.target
     if usage is None or not usage.output_tokens or relay.view.operation is Operation.COUNT_TOKENS:
         usage = _estimate_usage(relay, error)
+    elif first_token_at is not None and (size := relay.token_size).is_due():
+        size.learn(relay.written_bytes, usage)
     speed, pace = None, None
     if first_token_at is not None or relay.timings is not None:
         speed, pace = _measure_pace(relay, usage, now)
@@ -158,7 +165,7 @@ def _measure_pace(relay: Relay, usage: Usage | None, now: float) -> tuple[float 
         ttft, writing_seconds = round(first_token_at - opened.at, 4), now - first_token_at
     if timings is not None:
         own, prefill = timings.tokens_per_second, timings.prefill_tokens_per_second
-    elif relay.was_paused or not shows_pace(usage, relay.estimate_output_tokens(), writing_seconds):
+    elif relay.was_paused or not shows_pace(usage, relay.frames_seen, writing_seconds):
         own = None  # a slow reader slows the target down
     return speed, Pace(opened.target.model, ttft, own and round(own, 1), prefill and round(prefill, 1))
 

@@ -111,8 +111,8 @@ class Dispatcher:
         step = Try((decision.targets or decision.spill)[0])
         while True:
             reachable = self._reachable[step.target]
-            if context.holding is not None and (told := await context.holding.admit(reachable.target)):
-                context = replace(context, carried={tier: (*context.carried.get(tier, ()), *told) for tier in Tier})
+            if context.holding is not None:
+                context, reachable = await _admit(context, context.holding, reachable)
             if waiting is not None and not tried and context.decided.missed:
                 self._note_missed(context, context.decided.missed)
             if live.closed_until > context.exchange.began and not tried:
@@ -212,8 +212,8 @@ class Dispatcher:
         """Relay a request of an undecided route, unread, to this target alone."""
         reachable, holding = self._reachable[target], self._limits.open_passed(exchange, passed.route)
         try:
-            await holding.admit(reachable.target)
-            return await pass_on(exchange, passed, reachable, sink, self._clock)
+            told = await holding.admit(reachable.target)
+            return await pass_on(exchange, passed, reachable, sink, self._clock, told)
         finally:
             holding.settle()
 
@@ -224,6 +224,13 @@ class Dispatcher:
             return prepare(_view_for(view, reachable.target), reachable, 0).dropped
         except BadRequest as error:
             return (f"cannot be served: {error.message}",)
+
+
+async def _admit(context: DispatchContext, holding: Holding, reachable: Reachable) -> tuple[DispatchContext, Reachable]:
+    """Take what an attempt needs of its caller's limits, and cap its answer by what was left of a budget."""
+    if told := await holding.admit(reachable.target):
+        context = replace(context, carried={tier: (*context.carried.get(tier, ()), *told) for tier in Tier})
+    return context, reachable if holding.cap is None else reachable.capped(holding.cap)
 
 
 async def _paid(context: DispatchContext, view: RequestView, reachable: Reachable, failed: str) -> Ending | AttemptEnded:

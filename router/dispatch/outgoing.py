@@ -1,7 +1,7 @@
 """A request as one target gets it: the caller's own bytes, or translated."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from router.contract.relay import Adapter, OutgoingRequest
@@ -10,6 +10,7 @@ from router.contract.secret import Secret
 from router.contract.target import Target
 from router.contract.tracing import TraceHeaders
 from router.contract.words import Dialect, Operation
+from router.dialects.cap import Cap
 from router.dialects.fitting import Fit, Reasons, fields_to_change, reasons_to_change
 from router.dialects.hosts import STREAM_OPTIONS
 from router.dialects.splice import replace_model
@@ -18,6 +19,7 @@ from router.dialects.translate.context import WriteContext
 from router.dialects.translate.translator import AnswerTranslator
 from router.dialects.unasked import ASKING, ask
 from router.dispatch.keys import KeyGuard, guard_for
+from router.dispatch.passed_headers import is_passed, is_passed_by_stream, is_passed_to_keys, is_passed_to_keys_by_stream
 
 
 class UsageAsking:
@@ -66,22 +68,33 @@ class Reachable:
     more_secrets: tuple[Secret, ...] = ()
     """Other secrets sent to it: values of its `headers:` and `query:`."""
     trace: TraceHeaders | None = None
+    hides_limits: bool = False
+    """Whether its rate limits are nothing to callers: they have keys of this router, with limits of their own."""
     asking: UsageAsking = field(default_factory=UsageAsking)
     reasons: Mapping[Dialect, Reasons] = field(init=False)
     """What may have to change, by its own dialects. One in which every request changes is absent."""
     guard: KeyGuard = field(init=False)
-    is_told_more: bool = field(init=False)
+    may_pass: Callable[[str], bool] = field(init=False)
+    """Whether callers see a header of its whole answers; `may_stream`, of its streams."""
+    may_stream: Callable[[str], bool] = field(init=False)
+    needs_more: bool = field(init=False)
+    """Whether an attempt takes more than the body and a relay."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "is_told_more", self.keeps_sessions or self.trace is not None)
+        object.__setattr__(self, "needs_more", self.keeps_sessions or self.trace is not None or self.fit.cap is not None)
         object.__setattr__(self, "reasons", reasons_to_change(self.target, self.fit))
         if STREAM_OPTIONS in self.fit.quirks.refuses:
             self.asking.refuse()
         object.__setattr__(self, "guard", guard_for(self.secret, self.more_secrets))
+        object.__setattr__(self, "may_pass", is_passed_to_keys if self.hides_limits else is_passed)
+        object.__setattr__(self, "may_stream", is_passed_to_keys_by_stream if self.hides_limits else is_passed_by_stream)
 
     def without_asking(self) -> "Reachable":
         """The target seems to refuse the question for usage."""
         return replace(self, asking=_NotAsking(self.asking))
+
+    def capped(self, cap: Cap) -> "Reachable":
+        return replace(self, fit=self.fit._replace(cap=cap))
 
 
 class Outgoing(OutgoingRequest, frozen=True):
@@ -123,7 +136,7 @@ def _translate(view: RequestView, reachable: Reachable, prompt_tokens: int) -> O
     dialect, quirks = target.dialect_for(view.dialect), fit.quirks
     if reachable.asking.has_refused:
         quirks = quirks._replace(refuses=quirks.refuses | {STREAM_OPTIONS})
-    context = WriteContext(target, reachable.model, quirks, fit.efforts, prompt_tokens, fit.caches_when_asked)
+    context = WriteContext(target, reachable.model, quirks, fit.efforts, prompt_tokens, fit.caches_when_asked, fit.cap)
     bridge = BRIDGES[view.dialect, dialect]
     translated = bridge.cross(view, context, created=int(time.time()), instructions=fit.instructions)
     return Outgoing(view, target, dialect, translated.body, prompt_tokens, dropped=translated.dropped, answer=translated.answer)

@@ -6,8 +6,10 @@ from itertools import chain, compress
 from operator import itemgetter
 
 from router.contract.relay import Headers
+from router.contract.words import Dialect
 from router.dialects.headers import sdk_id_headers, with_both_ids
-from router.dispatch.keys import NO_KEY, KeyGuard
+from router.dialects.table import SPECS
+from router.dispatch.keys import KeyGuard
 
 _PASSED_HEADERS = frozenset(
     """
@@ -15,7 +17,7 @@ _PASSED_HEADERS = frozenset(
     anthropic-organization-id x-reasoning-included
     """.split()
 )
-_PASSED_PREFIXES = ("x-ratelimit-", "anthropic-ratelimit-")
+_LIMITS = tuple({spec.limits.prefix for spec in SPECS.values()})
 _MAX_PASSED, _MAX_PASSED_BYTES = 40, 6_000
 """Twice what any host sends."""
 STREAM_HEADERS = (
@@ -32,18 +34,32 @@ _name_of = itemgetter(0)
 
 
 @lru_cache(maxsize=1024)
-def is_passed(name: str) -> bool:
-    return name in _PASSED_HEADERS or name.startswith(_PASSED_PREFIXES)
+def is_limit(name: str) -> bool:
+    return name.startswith(_LIMITS)
 
 
 @lru_cache(maxsize=1024)
-def _is_passed_by_stream(name: str) -> bool:
+def is_passed(name: str) -> bool:
+    return name in _PASSED_HEADERS or is_limit(name)
+
+
+@lru_cache(maxsize=1024)
+def is_passed_by_stream(name: str) -> bool:
     return name != "content-type" and is_passed(name)
 
 
-def passed_headers(
-    headers: Headers, request_id: str, guard: KeyGuard = NO_KEY, may_pass: Callable[[str], bool] = is_passed
-) -> Headers:
+@lru_cache(maxsize=1024)
+def is_passed_to_keys(name: str) -> bool:
+    """Callers with keys have limits of their own: a target's would mislead them, and show them the operator's account."""
+    return name in _PASSED_HEADERS
+
+
+@lru_cache(maxsize=1024)
+def is_passed_to_keys_by_stream(name: str) -> bool:
+    return name != "content-type" and name in _PASSED_HEADERS
+
+
+def passed_headers(headers: Headers, request_id: str, guard: KeyGuard, may_pass: Callable[[str], bool]) -> Headers:
     """A fixed list: `openai-model` and the like never leave us. Adds the request's id under the names that SDKs read."""
     passed = tuple(compress(headers, map(may_pass, map(_name_of, headers))))
     text = "\n".join(chain.from_iterable(passed))
@@ -64,10 +80,12 @@ def _bounded(headers: Headers) -> Iterator[tuple[str, str]]:
             yield name, value
 
 
+def without_other_limits(headers: Headers, dialect: Dialect) -> Headers:
+    """Headers without rate limits under names that clients of this dialect do not read."""
+    own = SPECS[dialect].limits.prefix
+    return tuple(header for header in headers if not is_limit(header[0]) or header[0].startswith(own))
+
+
 def without_type(headers: Headers) -> Headers:
     """Headers for a rewritten body."""
     return tuple(header for header in headers if header[0] not in ("content-type", "content-length"))
-
-
-def stream_headers(headers: Headers, request_id: str, guard: KeyGuard) -> Headers:
-    return (*STREAM_HEADERS, *passed_headers(headers, request_id, guard, _is_passed_by_stream))

@@ -13,7 +13,7 @@ from router.contract.relay import Flow, Headers, Routed, Sink, UpstreamCall
 from router.contract.words import Outcome
 from router.dispatch.keys import KeyGuard
 from router.dispatch.outgoing import Reachable
-from router.dispatch.passed_headers import is_passed, passed_headers
+from router.dispatch.passed_headers import passed_headers
 from router.dispatch.refused import read_refusal
 
 _ABANDONED = "abandoned"
@@ -26,15 +26,18 @@ _OF_CONTENT = frozenset(
 )
 
 
-def _is_passed_on(name: str) -> bool:
-    return name in _OF_CONTENT or is_passed(name)
-
-
-async def pass_on(exchange: Exchange, passed: Passed, reachable: Reachable, caller: Sink, clock: Callable[[], float]) -> Ending:
-    """Relay a request. Raises its error if nothing of an answer was sent."""
+async def pass_on(
+    exchange: Exchange,
+    passed: Passed,
+    reachable: Reachable,
+    caller: Sink,
+    clock: Callable[[], float],
+    own: Headers = (),
+) -> Ending:
+    """Relay a request, with headers of our `own`. Raises its error if nothing of an answer was sent."""
     adapter, target, began, loop = reachable.adapter, reachable.target, clock(), asyncio.get_running_loop()
     assert isinstance(adapter, Routed)  # checked with the config
-    sink = _PassingSink(caller, reachable, exchange.id, loop.create_future())
+    sink = _PassingSink(caller, reachable, exchange.id, loop.create_future(), own)
     request = passed.request
     if reachable.trace is not None:
         request = replace(request, headers=(*request.headers, *reachable.trace(exchange)))
@@ -77,8 +80,16 @@ def _outcome_of(status: int) -> Outcome:
 
 
 class _PassingSink:
-    def __init__(self, caller: Sink, reachable: Reachable, request_id: str, finished: "asyncio.Future[TandemError | None]"):
+    def __init__(
+        self,
+        caller: Sink,
+        reachable: Reachable,
+        request_id: str,
+        finished: "asyncio.Future[TandemError | None]",
+        own: Headers,
+    ) -> None:
         self._caller, self._reachable, self._request_id, self.finished = caller, reachable, request_id, finished
+        self._own = own
         self.status: int | None = None
         self.lost: TandemError | None = None
         self.has_started = self.is_over = False
@@ -99,8 +110,16 @@ class _PassingSink:
             self._settle(read_refusal(self._reachable, status, headers, b""))
             return
         self.has_started = True
-        own = (("x-tandem-request-id", self._request_id), ("x-tandem-tier", str(target.tier)), ("x-tandem-target", target.name))
-        self._caller.start(status, own + passed_headers(headers, self._request_id, self._guard, _is_passed_on))
+        named = (
+            ("x-tandem-request-id", self._request_id),
+            ("x-tandem-tier", str(target.tier)),
+            ("x-tandem-target", target.name),
+        )
+        passed = passed_headers(headers, self._request_id, self._guard, self._may_pass)
+        self._caller.start(status, (*named, *self._own, *passed))
+
+    def _may_pass(self, name: str) -> bool:
+        return name in _OF_CONTENT or self._reachable.may_pass(name)
 
     def write(self, data: bytes) -> None:
         if self.finished.done():

@@ -4,6 +4,8 @@ Until the first event of a good answer nothing is sent, and another target may b
 (`streaming`). An answer in one piece is held until complete, so that a broken one can be tried elsewhere.
 """
 
+from collections.abc import Mapping
+
 import orjson
 from msgspec import field
 
@@ -18,8 +20,9 @@ from router.dialects.sse import Tail
 from router.dialects.timings import MARK as TIMINGS_MARK
 from router.dialects.timings import read_timings
 from router.dispatch.live.limits import LIMIT_HEADERS, read_windows
+from router.dispatch.meter import TokenSize
 from router.dispatch.opening import Opening, begins_well
-from router.dispatch.passed_headers import passed_headers, stream_headers, without_type
+from router.dispatch.passed_headers import STREAM_HEADERS, passed_headers, without_other_limits, without_type
 from router.dispatch.refused import read_refusal
 from router.dispatch.streaming import SilenceWatch, StreamedAnswer
 
@@ -61,8 +64,8 @@ class Relay(StreamedAnswer, eq=False):
         self.status, self._headers = status, headers
         self._is_good = status // 100 == 2
         fields = dict(headers)
-        if not LIMIT_HEADERS.isdisjoint(fields) and (windows := read_windows(fields, self.context.clock())):
-            self.context.exchange.note(LimitsTold(self.opened.target, windows))
+        if not LIMIT_HEADERS.isdisjoint(fields):
+            self._read_limits(fields)
         if not self._is_good:
             return
         coding = fields.get("content-encoding")
@@ -73,6 +76,13 @@ class Relay(StreamedAnswer, eq=False):
             if kind and not kind.startswith("text/event-stream"):
                 kind = self._reachable.guard.clean(kind.encode("latin-1", "replace")).decode("latin-1")
                 self._settle(self._malformed(f"answered {kind.split(';')[0][:60]} instead of an event stream"))
+
+    def _read_limits(self, fields: Mapping[str, str]) -> None:
+        """Note the target's rate limits. A caller over a bridge sees those that have the names of its own dialect."""
+        if windows := read_windows(fields, self.context.clock()):
+            self.context.exchange.note(LimitsTold(self.opened.target, windows))
+        if self._translator is not None:
+            self._headers = without_other_limits(self._headers, self.view.dialect)
 
     def write(self, data: bytes) -> None:
         tail = self._tail
@@ -113,9 +123,11 @@ class Relay(StreamedAnswer, eq=False):
         dialect, self._opening, tail = self.view.dialect, None, self._next_tail
         assert tail is not None
         self._tail = tail
-        self._key_mark = mark = self._reachable.guard.mark
+        reachable = self._reachable
+        self._key_mark = mark = reachable.guard.mark
         self.has_reached_caller = True
-        self._caller.start(200, self._own_headers + stream_headers(self._headers, self.view.id, self._reachable.guard))
+        passed = passed_headers(self._headers, self.view.id, reachable.guard, reachable.may_stream)
+        self._caller.start(200, self._own_headers + STREAM_HEADERS + passed)
         if tail.add(data) or data.rfind(mark) >= 0 or self.hides_usage:
             self._write_part(data, tail)
         else:
@@ -170,10 +182,11 @@ class Relay(StreamedAnswer, eq=False):
         if not self._own_headers:
             self.prepare()
         self.has_reached_caller = True
-        guard = self._reachable.guard
+        reachable = self._reachable
+        guard = reachable.guard
         if body.rfind(guard.mark) >= 0:
             body = guard.clean(body)
-        passed = passed_headers(self._headers, self.view.id, guard)
+        passed = passed_headers(self._headers, self.view.id, guard, reachable.may_pass)
         headers = self._own_headers + passed + (("content-length", str(len(body))),)
         caller = self._caller
         caller.start(200, headers)
@@ -189,9 +202,24 @@ class Relay(StreamedAnswer, eq=False):
         if self.usage is None and self.timings is not None:
             self.usage = self.timings.usage
 
+    @property
+    def frames_seen(self) -> int:
+        return self._tail.frames_seen if self._tail is not None else 0
+
+    @property
+    def token_size(self) -> TokenSize:
+        return self.context.live.of(self.opened.target).token_size
+
     def estimate_output_tokens(self) -> int:
-        """Without usage from the host: one token per frame, or per four bytes of a whole answer."""
-        return self._tail.frames_seen if self._tail is not None else self._held_bytes // 4
+        """Output tokens so far, by the text that the model wrote. Reads all kept pieces, so call it rarely."""
+        return self.token_size.tokens_in(self.written_bytes)
+
+    @property
+    def written_bytes(self) -> int:
+        """Bytes of text that the model wrote so far; of a held answer all its bytes."""
+        if self._tail is None:
+            return self._held_bytes
+        return self._tail.written_bytes if self._translator is None else self._translator.written_bytes
 
     def _malformed(self, what: str) -> UpstreamMalformed:
         return UpstreamMalformed(self._target, f'target "{self._target}" {what}')

@@ -8,6 +8,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from email.utils import formatdate
 from types import FrameType
 from typing import Any, cast
 
@@ -17,6 +18,7 @@ from router.edge.admission import Admission
 from router.edge.http.asgi import App
 from router.edge.http.control_connection import ControlConnection
 from router.edge.http.create_connection import CreateConnection
+from router.edge.http.sink import forget_date
 from router.edge.listener import BACKLOG, Listener, Place
 from router.edge.shedding import MemoryWatch
 from router.edge.tls import TlsFiles
@@ -30,6 +32,7 @@ _CLOSING_SECONDS = 1.0
 """For callers to notice a closed connection: over TLS they confirm it, some only on their next use."""
 _TICKS_OF_A_LOOK = 5
 """uvicorn ticks ten times a second; memory is measured twice."""
+_TICKS_OF_A_SECOND = 10
 
 
 class CannotListen(Exception):
@@ -130,7 +133,6 @@ class Server(uvicorn.Server):
                 log_config=None,
                 access_log=False,
                 server_header=False,
-                date_header=False,
                 proxy_headers=False,  # anyone can forge them, and wrong keys are counted by address
             )
         )
@@ -175,13 +177,14 @@ class Server(uvicorn.Server):
     async def on_tick(self, counter: int) -> bool:
         if counter % _TICKS_OF_A_LOOK == 0:
             await self._memory.look()
+        if counter % _TICKS_OF_A_SECOND == 0:
+            forget_date()
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen a while longer, then let requests finish within the drain time. A second signal ends both waits."""
         self._is_stopping = True
-        # Each answer now asks its caller to reconnect, to another router.
-        self.server_state.default_headers = [(b"connection", b"close")]
+        self._head_last_answers()
         for connection in list(self._connections):
             if isinstance(connection, CreateConnection):
                 connection.say_close()
@@ -201,6 +204,11 @@ class Server(uvicorn.Server):
             for connection in list(self._connections):
                 connection.shutdown()
 
+    def _head_last_answers(self) -> None:
+        """Ask each caller to reconnect, to another router. Nothing ticks any more, so the date is kept here."""
+        forget_date()
+        self.server_state.default_headers = [(b"date", formatdate(usegmt=True).encode()), (b"connection", b"close")]
+
     async def _accept_waiting(self) -> None:
         """Accept callers that have connected, for a bounded time."""
         loop, listeners = asyncio.get_running_loop(), cast("list[Listener]", self.servers)
@@ -215,7 +223,8 @@ class Server(uvicorn.Server):
         """Wait until `is_over`, a timeout or a second signal. Returns whether it is over."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
-        while not self.force_exit and not is_over() and (left := deadline - loop.time()) > 0:  # noqa: ASYNC110  plain attributes
+        while not self.force_exit and not is_over() and (left := deadline - loop.time()) > 0:
+            self._head_last_answers()
             await asyncio.sleep(min(left, _LOOK_SECONDS))
         return is_over()
 

@@ -15,14 +15,14 @@ from router.contract.facts import AttemptEnded, AttemptOpened, Ending, Settled
 from router.contract.job import Job, JobEnding, JobState, JobStore
 from router.contract.request import JsonObject
 from router.contract.stores import StoreUnusable
-from router.contract.usage import Usage
-from router.contract.words import Outcome
+from router.contract.words import Operation, Outcome
 from router.dialects.refusals import failure_words
 from router.dialects.responses.answer import read_usage
 from router.dialects.responses.background import is_busy, request_id_of, write_arrival
 from router.dialects.responses.failures import read_refusal, write_error
-from router.dialects.responses.logged import LogFrames, count_frames, join_frames, parse_response, write_response
-from router.dispatch.meter import cost_of
+from router.dialects.responses.logged import LogFrames, join_frames, parse_response, write_response
+from router.dialects.sse import count_written
+from router.dispatch.meter import cost_of, measure_usage
 from router.edge.admission import report_fault
 from router.edge.routes import new_request_id
 from router.house import House
@@ -136,7 +136,7 @@ class Runner:
             self._loop.cancel()
             with suppress(StoreUnusable):
                 for attempt in attempts:
-                    await self._store.release(self._owner, attempt.job.id)
+                    await self._store.release(attempt.job)
         with suppress(TimeoutError):
             async with asyncio.timeout(_STOP_SECONDS):
                 for attempt in attempts:
@@ -173,7 +173,7 @@ class Runner:
         if job.is_unrecorded:
             self._settling[job.id] = spawn(self._settle(job, self._take_over, self._give_back), name=f"{job.id} taken over")
         elif self._is_stopping:
-            await self._store.release(self._owner, job.id)
+            await self._store.release(job)
         elif job.is_lost:
             self._settling[job.id] = spawn(self._settle(job, self._end_lost, self._end_unread), name=f"{job.id} lost")
         else:
@@ -317,7 +317,7 @@ class Runner:
         if job.body:
             frames = join_frames(await read_log(self._store, job.id))
             (log := LogFrames(job.id)).take(frames)
-            self._house.state.entries.append(await write_lost_entry(self._house, job, log, count_frames(frames)))
+            self._house.state.entries.append(await write_lost_entry(self._house, job, log, frames))
             await self._house.state.entries.sync()
             if log.ended is not None:
                 await self._end_lost(job)
@@ -326,7 +326,7 @@ class Runner:
 
     async def _give_back(self, job: Job) -> None:
         """Release a job whose last attempt is recorded, or cannot be."""
-        await self._store.release(self._owner, job.id)
+        await self._store.release(job)
 
     async def _end_lost(self, job: Job) -> None:
         """End a job that cannot be begun again: its caller has read what another attempt would contradict."""
@@ -371,20 +371,21 @@ def _conclude(attempt: _Attempt, defect: BaseException | None) -> tuple[JobState
     return JobState.FAILED, {**said, "status": "failed", "error": told}
 
 
-async def write_lost_entry(house: House, job: Job, log: LogFrames, frames: int) -> Entry:
-    """The ledger's entry of a job's last attempt, whose owner is gone. Its log has this many frames.
+async def write_lost_entry(house: House, job: Job, log: LogFrames, frames: bytes) -> Entry:
+    """The ledger's entry of a job's last attempt, whose owner is gone. `frames` are those of its log.
 
     It has the id that the owner would have used, so an attempt is in a ledger once. Its tokens are those that the log names at
-    its end, else an estimate: the prompt, and one token for each frame. Its target is the one that the request would go to now.
-    Where none can be chosen any more, target and cost are not known.
+    its end, else an estimate: the prompt, and the text in the log. Without a frame it counts as never sent, and costs nothing.
+    Its target is the one that the request would go to now. Where none can be chosen any more, target and cost are not known.
     """
     arrival, plan, now = write_arrival(job, request_id_of(job.id, job.attempt)), house.plan.for_background(), house.clock()
     exchange = Exchange(arrival, now, Deadline(now), UNOBSERVED, plan)
     with suppress(Exception):  # a request that cannot be read must not keep its job from going on, or ending
         decided = await house.decide(arrival, plan)
         target = plan.targets[decided.decision.targets[0]]
-        told = read_usage(log.response.get("usage"))
-        usage = told or Usage(decided.decision.prompt_tokens, frames, is_estimated=True)
+        told, written = read_usage(log.response.get("usage")), count_written(frames)
+        seen = house.state.live.of(target).token_size.tokens_in(written)
+        usage = measure_usage(Operation.CREATE, told, decided.decision.prompt_tokens, seen, is_billed=bool(frames))
         attempt = Attempt(target.name, 200 if frames else None, None, 0.0, usage, cost_of(usage, target.price))
         exchange.note(decided)
         exchange.note(AttemptOpened(now, target, "", ()))

@@ -16,6 +16,12 @@ from router.limits.whole import ALONE
 
 _GIVE_SECONDS = 1.0
 """How long a request waits for what other routers have and do not need: they give it back within this time."""
+FIRST_LENGTH = 2_000.0
+"""How long an answer is taken to be until some were seen."""
+_WEIGHT = 0.1
+"""How much one answer changes what is usual; the first ones change it more."""
+_MOST_LENGTHS = 64
+"""Targets of a caller whose answers are remembered, the latest ones."""
 
 
 class Budget:
@@ -48,12 +54,19 @@ class Budget:
         """The units that this router may still hold."""
         return self.part(limit).allowed - self.held
 
-    async def reach(self, limit: int, needed: int) -> bool:
-        """Try to have room for this much; False where nobody can be asked whether there is."""
+    def free(self, limit: int) -> int:
+        """The units that no request holds, here or at other routers."""
+        return limit - self.spent - self.held_by_all
+
+    async def reach(self, limit: int, needed: int, wanted: int) -> bool:
+        """Try to have room for what is wanted, and wait for what is needed. False where nobody can be asked for that."""
         part, until = self.part(limit), time.monotonic() + _GIVE_SECONDS
-        while (room := self.room(limit)) < needed:
-            part.ask(needed - room, part.slice)
-            if await part.answered():
+        while (room := self.room(limit)) < wanted:
+            part.ask(max(1, needed - room), max(part.slice, wanted - max(needed, room)))
+            has_answer = await part.answered()
+            if self.room(limit) >= needed:
+                return True
+            if has_answer:
                 continue
             if part.is_blind or not part.held_elsewhere or time.monotonic() >= until:
                 return not part.is_blind
@@ -116,12 +129,24 @@ class Limited(NamedTuple):
 
 
 class Account:
-    """Both budgets of a caller."""
+    """Both budgets of a caller, and how long its answers are."""
 
-    __slots__ = ("_budgets",)
+    __slots__ = ("_budgets", "_lengths")
 
     def __init__(self, *budgets: Budget) -> None:
         self._budgets = {budget.period: budget for budget in budgets}
+        self._lengths: dict[str, tuple[float, int]] = {}
+        """By target: the usual length of this caller's answers, and how many were seen."""
+
+    def expect(self, target: str) -> float:
+        """How long an answer of this target to this caller is likely to be, in tokens."""
+        return self._lengths.get(target, (FIRST_LENGTH, 0))[0]
+
+    def learn(self, target: str, tokens: float) -> None:
+        usual, seen = self._lengths.pop(target, (FIRST_LENGTH, 0))
+        self._lengths[target] = usual + (tokens - usual) * max(_WEIGHT, 1 / (seen + 2)), seen + 1
+        if len(self._lengths) > _MOST_LENGTHS:
+            del self._lengths[next(iter(self._lengths))]
 
     def budgets(self, now: float, zone: tzinfo) -> tuple[Budget, ...]:
         """Those of this moment: a new one where a day or month is over. A clock that is set back begins none."""

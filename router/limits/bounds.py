@@ -1,25 +1,30 @@
-"""The most that a request may cost at a target, before it is sent. Pure functions.
+"""What a request may cost at a target, before it is sent, and how long its answer may be for that. Pure functions.
 
 Every part is taken at its dearest: the upper end of the estimate of the prompt, at the highest price of input that may apply
-(some hosts charge more for what goes into their cache, and more for long prompts), and for the answer its own limit. A request
-without a limit may be answered at any length: three times what is usual for the target is held for it. An answer that is longer
-than that costs more than was held. It is counted in full, so the next request finds that much less.
+(some hosts charge more for what goes into their cache, and more for long prompts), and every answer that is asked for at the
+length that it is capped at.
 """
 
+import math
 from typing import NamedTuple
 
 from router.contract.errors import NotPermitted
 from router.contract.facts import Decided
 from router.contract.request import JsonObject, RequestView
-from router.contract.spending import as_units_above
+from router.contract.spending import UNITS_PER_USD, as_units_above
 from router.contract.target import Price, Target
 from router.contract.words import Feature
+from router.dialects.cap import LEAST_THINKING_TOKENS, read_thinking_budget
 from router.dialects.table import SPECS
 
 _MILLION = 1_000_000.0
-_TIMES_USUAL = 3
-_LEAST_ANSWER_TOKENS = 16
+_TIMES_EXPECTED = 3
+_FEWEST_TOKENS = 16
 """Some hosts take no smaller limit, and are sent this one."""
+LEAST_ANSWER_TOKENS = 256
+"""The shortest answer worth paying a prompt for."""
+_UNLIMITED_TOKENS = 32_000
+"""The cap of a request without a limit: hosts refuse a limit that is longer than their model writes, and few write less."""
 _MORE_FOR_AN_IMAGE = 2_000
 """Of the tokens of an image; the estimate takes the middle."""
 
@@ -32,13 +37,66 @@ class RequestSize(NamedTuple):
     answer_tokens: int | None
     """Its own limit for one answer; None without one."""
     answers: int = 1
+    least_tokens: int = LEAST_ANSWER_TOKENS
+    """The shortest answer that is of use."""
+
+
+class Bound(NamedTuple):
+    """What one attempt at a target may cost, by the tokens that each of its answers may have."""
+
+    prompt_micros: float
+    """In millionths of a dollar."""
+    token_micros: float
+    """One token of every answer."""
+    most_tokens: int
+    """The request's own limit or, without one, what its target may write."""
+    least_tokens: int
+    expected_tokens: float
+
+    def units(self, tokens: float) -> int:
+        """The most that answers of up to this length may cost, with the prompt."""
+        return as_units_above((self.prompt_micros + max(tokens, _FEWEST_TOKENS) * self.token_micros) / _MILLION)
+
+    @property
+    def least_units(self) -> int:
+        return self.units(self.least_tokens)
+
+    def choose_units(self, free: int) -> int:
+        """What to hold of this much: enough for an answer that is far longer than expected, or else half.
+
+        So one request does not take what others may want meanwhile. It is never less than the shortest answer takes.
+        """
+        likely = self.units(max(self.least_tokens, _TIMES_EXPECTED * self.expected_tokens))
+        return max(self.least_units, min(free, self.units(self.most_tokens), max(likely, free // 2)))
+
+    def tokens(self, units: int) -> int:
+        """How long an answer may be for this much. Not below the shortest: what is held covers that."""
+        if units >= self.units(self.most_tokens):
+            return self.most_tokens
+        return max(self.least_tokens, min(self.most_tokens, math.floor(self.covered(units))))
+
+    def covered(self, units: int) -> float:
+        """The tokens of each answer that this much pays for, whatever limit there is."""
+        # A unit is left for rounding: what is sent as a cap must be covered by what is held.
+        micros = (units - 1) * _MILLION / UNITS_PER_USD - self.prompt_micros
+        return micros / self.token_micros if self.token_micros else math.inf
 
 
 def measure(decided: Decided) -> RequestSize:
     view, prompt = decided.view, decided.decision.signals.prompt
     is_unseen = Feature.FILES in view.needs or (view.previous_response_id is not None and view.continued is None)
     tokens = None if is_unseen else max(prompt.high, decided.decision.prompt_tokens) + view.image_count * _MORE_FOR_AN_IMAGE
-    return RequestSize(tokens, SPECS[view.dialect].read_limit(view.body), _count_answers(view))
+    limit, least = _read_limit(view), LEAST_ANSWER_TOKENS
+    if read_thinking_budget(view.dialect, view.body):
+        least += LEAST_THINKING_TOKENS
+    return RequestSize(tokens, limit, _count_answers(view), least if limit is None else min(least, limit))
+
+
+def _read_limit(view: RequestView) -> int | None:
+    """The request's own limit. Hosts differ in whether they read `100.0`: what they are sent is a whole number."""
+    spec = SPECS[view.dialect]
+    limits = [view.body.get(name) for name in spec.limit_fields]
+    return spec.read_limit(view.body) or next((int(limit) for limit in limits if isinstance(limit, float) and limit >= 1), None)
 
 
 def _count_answers(view: RequestView) -> int:
@@ -54,14 +112,23 @@ def _whole(value: object) -> int:
     return value if isinstance(value, int) else 0
 
 
-def bound_of(size: RequestSize, target: Target, usual_tokens: float, added_tokens: int = 0) -> int:
-    """The most that one attempt at a target may cost, in units of money. `added_tokens` is what the config adds to a prompt."""
-    price, window = _price_of(target), target.window_tokens
+def bound_of(
+    size: RequestSize, target: Target, expected_tokens: float, added_tokens: int = 0, taken_tokens: int | None = None
+) -> Bound:
+    """What one attempt at a target may cost.
+
+    `added_tokens` is what the config adds to a prompt, `taken_tokens` the longest limit of a target that refused a longer one.
+    """
+    window = target.window_tokens
     prompt = window if size.prompt_tokens is None else size.prompt_tokens + added_tokens
-    limit = size.answer_tokens
-    answer = _TIMES_USUAL * usual_tokens if limit is None else max(limit, _LEAST_ANSWER_TOKENS)
-    input_price, output_price = _dearest(price, prompt)
-    return as_units_above((prompt * input_price + min(answer, window) * size.answers * output_price) / _MILLION)
+    input_price, output_price = _dearest(_price_of(target), prompt)
+    if size.answer_tokens is not None:
+        most = min(size.answer_tokens, window)
+    else:
+        room = window - prompt if prompt < window else window
+        most = min(int(max(_UNLIMITED_TOKENS, _TIMES_EXPECTED * expected_tokens)), room, taken_tokens or room)
+    least = min(size.least_tokens, most)
+    return Bound(prompt * input_price, size.answers * output_price, most, least, expected_tokens)
 
 
 def bound_of_question(target: Target, words: str, most_tokens: int) -> int:

@@ -1,14 +1,15 @@
 """Budgets: what a caller may spend in a day and in a month.
 
-The most that a request may cost (`bounds`) is held before anything is sent, and is settled with what its attempts came to, as
-the ledger records it. So the requests under way can never spend more together than what is left, however many there are.
+Before each attempt, a part of what is left is held for it. What the part covers at the target's price caps the answer (`Cap`),
+so the attempt cannot cost more. It is settled with what the request's attempts came to, as the ledger records it. So the
+requests under way can never spend more together than what is left, however many there are.
 
-- What is held covers one attempt at the dearest target that the decision may lead to. A failed attempt may be billed as well:
-  before each further one (`hold_for`), what the earlier ones came to and the most that the next may cost must fit in what is
-  held. If it does not, more is held; if there is no more, the request ends there.
+- A request is refused if what is left does not cover its prompt and the shortest useful answer (`bounds`).
+- A failed attempt may be billed as well: what is held before a further one covers what the earlier ones came to. Where too
+  little is left for that, the request ends there.
 - A second opinion is asked before the decision, and has a reservation of its own, until it is answered (`hold_question`).
-- A cost that is not known counts as the most that it could have been. Counting tokens, and what the router answers by itself,
-  costs nothing.
+- A cost that is not known counts as what was held for it. Counting tokens, and what the router answers by itself, costs
+  nothing.
 """
 
 import time
@@ -19,7 +20,7 @@ from datetime import UTC, datetime, tzinfo
 from msgspec import Struct
 
 from router.contract.allowance import Allowance
-from router.contract.errors import BudgetSpent, TandemError, Unavailable
+from router.contract.errors import BudgetSpent, TandemError, Unavailable, UpstreamRefused, UpstreamTimeout
 from router.contract.exchange import Exchange
 from router.contract.facts import AttemptEnded, AttemptOpened, Decided, Fact, QuestionEnded
 from router.contract.notices import Notice, Trouble
@@ -29,17 +30,22 @@ from router.contract.rights import USUAL, Rights
 from router.contract.spending import Period, Span, as_units, as_usd, show_usd, span_of
 from router.contract.stores import StoreUnusable
 from router.contract.target import Target
-from router.limits.accounts import Account, Budget, Limited, limits_of
-from router.limits.bounds import bound_of, bound_of_question, measure
+from router.dialects.cap import Cap
+from router.dialects.hosts import find_longest_limit
+from router.limits.accounts import FIRST_LENGTH, Account, Budget, Limited, limits_of
+from router.limits.bounds import Bound, RequestSize, bound_of, bound_of_question, measure
 from router.limits.limit import Reservation, unknown
 from router.limits.whole import ALONE
 from router.telemetry import events
 
 HEADER = "x-tandem-budget"
-_FIRST_USUAL_TOKENS = 2_000.0
-"""How long an answer is taken to be until some were seen."""
-_WEIGHT = 0.1
-"""How much one answer changes what is usual; the first ones change it more."""
+_LEFT = frozenset({"abandoned", UpstreamTimeout.code})
+"""Errors of an attempt that was given up while its target may have been writing."""
+_BY_REST, _BY_BUDGET = "by what is left of your budget", "since your key has a budget and the request no limit"
+_NO_SIZE = RequestSize(0, None)
+_BAD = 400
+_MORE = 1.25
+"""How much longer an answer may become than it is, where its target ignored its cap."""
 _HELD_RETRY_SECONDS = 5.0
 """When to try again where requests under way hold the rest: nobody knows when they end, or how much they leave."""
 ReadSpending = Callable[[float], Mapping[str, int]]
@@ -66,53 +72,96 @@ Spending = list[tuple[Period, Span, Mapping[str, int]]]
 class Money(Reservation):
     """Units held for one request, in every budget that it will be paid from, until it is known what its attempts came to."""
 
-    __slots__ = ("_owner", "bound", "budgets", "caller", "limits", "units")
+    __slots__ = (
+        "_bound",
+        "_is_streaming",
+        "_owner",
+        "_size",
+        "_spent",
+        "budgets",
+        "caller",
+        "cap",
+        "held_at",
+        "limits",
+        "units",
+    )
 
-    def __init__(self, owner: "Budgets", caller: str, rights: Rights, bound: Callable[[Target], int]) -> None:
+    def __init__(self, owner: "Budgets", caller: str, rights: Rights, decided: Decided | None = None) -> None:
         super().__init__()
-        self._owner, self.caller, self.bound, self.units = owner, caller, bound, 0
+        self._owner, self.caller, self.units = owner, caller, 0
+        self._size = measure(decided) if decided is not None else _NO_SIZE
+        self._is_streaming = decided is not None and decided.view.is_streaming
+        self.cap: Cap | None = None
+        """Of the answer to the next attempt."""
+        self.held_at: dict[str, int] = {}
+        """By target: what was held for an attempt there, at most."""
         self.budgets = owner.budgets_of(caller)
         self.limits = limits_of(self.budgets, rights)
 
-    async def hold(self, units: int) -> None:
-        """Hold this much more. Raises `BudgetSpent`, or `StoreUnavailable` where nobody knows what is left."""
-        if self.hold_now(units):
-            return
-        for budget, limit in self.limits:
-            if not await budget.reach(limit, units):
-                raise unknown("what is left of your budget")
-        if not self.hold_now(units):
-            raise self._owner.refuse(self, units)
+    async def hold_for(self, target: Target, facts: Sequence[Fact] = ()) -> None:
+        """Hold what an attempt at this target may cost, after others that are known by their facts, and cap its answer.
+
+        Raises `BudgetSpent`, or `StoreUnavailable` where nobody knows what is left.
+        """
+        self._bound = bound = self._owner.bound(self.caller, self._size, target)
+        self._spent = spent = self.cost_of(facts)
+        missing = spent - self.units
+        free = min(budget.free(limit) for budget, limit in self.limits) - missing
+        needed, wanted = missing + bound.least_units, missing + bound.choose_units(free)
+        if not self.hold_now(wanted):
+            for budget, limit in self.limits:
+                if not await budget.reach(limit, needed, wanted):
+                    raise unknown("what is left of your budget")
+            wanted = min(wanted, *(budget.room(limit) for budget, limit in self.limits))
+            if wanted < needed or not self.hold_now(wanted):
+                raise self._owner.refuse(self, needed, target.name if facts else "")
+        own = self.units - spent
+        self.held_at[target.name] = max(own, self.held_at.get(target.name, 0))
+        tokens = bound.tokens(own)
+        ours = _BY_REST if tokens < bound.most_tokens else _BY_BUDGET if self._size.answer_tokens is None else ""
+        self.cap = Cap(tokens, ours)
+
+    def cover(self, tokens: int) -> float:
+        """How many tokens all answers to the present attempt may have. More is held if they have this many already."""
+        bound, answers = self._bound, self._size.answers
+        covered = bound.covered(self.units - self._spent) * answers
+        if covered > tokens:
+            return covered
+        wanted = self._spent + bound.units(tokens * _MORE / answers) - self.units
+        self.hold_now(max(0, min(wanted, *(budget.room(limit) for budget, limit in self.limits))))
+        return bound.covered(self.units - self._spent) * answers
 
     def hold_now(self, units: int) -> bool:
-        """Hold this much more, if there is room without asking anybody."""
-        if any(limited.lacks(units) for limited in self.limits):
+        """Hold this much more, or less, if there is room without asking anybody."""
+        if units > 0 and any(limited.lacks(units) for limited in self.limits):
             return False
         self.units += units
         for budget in self.budgets:
             budget.held += units
         return True
 
-    async def hold_for(self, target: Target, facts: Sequence[Fact]) -> None:
-        """Make sure that a further attempt, at this target, is paid for."""
-        missing = self.cost_of(facts) + self.bound(target) - self.units
-        if missing > 0:
-            await self.hold(missing)
-
     def cost_of(self, facts: Sequence[Fact]) -> int:
-        """What attempts came to. One that is not known, or has no end, counts as the most that it could cost."""
+        """What attempts came to. One that is not known, or has no end, counts as what was held for it."""
         total, under_way = 0, None
         for fact in facts:
             if isinstance(fact, AttemptEnded):
-                under_way, cost = None, fact.attempt.cost_usd
-                total += as_units(cost) if cost is not None else self.bound(fact.target)
+                under_way = None
+                total += self._cost_of(fact)
             elif isinstance(fact, AttemptOpened):
-                under_way = fact.target
-        return total if under_way is None else total + self.bound(under_way)
+                under_way = fact.target.name
+        return total if under_way is None else total + self.held_at.get(under_way, 0)
+
+    def _cost_of(self, ended: AttemptEnded) -> int:
+        """An answer in one piece that was not awaited may have been written whole."""
+        held, cost = self.held_at.get(ended.target.name, 0), ended.attempt.cost_usd
+        is_unknown = cost is None or (
+            not self._is_streaming and ended.attempt.error in _LEFT and ended.usage is not None and ended.usage.is_estimated
+        )
+        return max(held, as_units(cost or 0.0)) if is_unknown else as_units(cost or 0.0)
 
     def _settle(self, facts: Sequence[Fact], now: float) -> None:
         self._give_back(self.cost_of(facts))
-        self._owner.learn(facts)
+        self._owner.learn(self, self._size.answers, facts)
         self._owner.tell_near(self.caller, self.limits)
 
     def _release(self, now: float) -> None:
@@ -132,8 +181,8 @@ class Budgets:
         self._read, self._now, self._allowance = read, now, allowance
         self._terms = Terms({})
         self._accounts: dict[str, Account] = {}
-        self._usual: dict[str, tuple[float, int]] = {}
-        """By target: how long an answer usually is, and how many were seen."""
+        self._taken: dict[str, int] = {}
+        """By target: the longest limit of an answer that it takes, where it refused one of ours."""
 
     @property
     def is_recorded(self) -> bool:
@@ -183,23 +232,16 @@ class Budgets:
             limited.budget.near_since = self._now() if limited.share >= self._terms.warn_at else None
         return Account(*budgets)
 
-    async def hold(self, caller: str, rights: Rights, decided: Decided) -> Money:
-        """Hold the most that a request may cost. Raises `BudgetSpent`, or `StoreUnavailable`.
-
-        A budget that binds strictly would cap the answer here, by what it can hold, instead of refusing the request.
-        """
-        decision, size = decided.decision, measure(decided)
-        # As dispatch tries them: two of the tier, of those that are alike whichever is the least busy, and one of the other.
-        names = (*decision.targets[: max(2, decision.alike)], *decision.spill[:1])
-        statuses = decision.signals.statuses
-
-        def bound(target: Target) -> int:
-            usual, _ = self._usual.get(target.name, (_FIRST_USUAL_TOKENS, 0))
-            return bound_of(size, target, usual, self._terms.added_tokens.get(target.name, 0))
-
-        money = Money(self, caller, rights, bound)
-        await money.hold(max(bound(statuses[name].target) for name in names))
+    async def hold(self, caller: str, rights: Rights, decided: Decided, target: Target) -> Money:
+        """Hold what an attempt at this target may cost. Raises `BudgetSpent`, or `StoreUnavailable`."""
+        money = Money(self, caller, rights, decided)
+        await money.hold_for(target)
         return money
+
+    def bound(self, caller: str, size: RequestSize, target: Target) -> Bound:
+        account = self._accounts.get(caller)
+        expected = account.expect(target.name) if account is not None else FIRST_LENGTH
+        return bound_of(size, target, expected, self._terms.added_tokens.get(target.name, 0), self._taken.get(target.name))
 
     @contextmanager
     def hold_question(self, exchange: Exchange, target: Target, words: str, most_tokens: int) -> Iterator[bool]:
@@ -209,7 +251,8 @@ class Budgets:
             yield not rights.has_budget
             return
         most = bound_of_question(target, words, most_tokens)
-        money, noted = Money(self, caller, rights, lambda _: most), len(exchange.journal)
+        money, noted = Money(self, caller, rights), len(exchange.journal)
+        money.held_at[target.name] = most
         try:
             yield money.hold_now(most)
         finally:
@@ -275,31 +318,40 @@ class Budgets:
             account = self._accounts[caller] = self._open_account(caller, spending)
         return account.budgets(self._now(), self._terms.zone)
 
-    def learn(self, facts: Sequence[Fact]) -> None:
-        """Learn how long answers usually are, from whole ones."""
+    def learn(self, money: Money, answers: int, facts: Sequence[Fact]) -> None:
+        """Learn how long a caller's answers are, from whole ones, and which cap a target refuses."""
+        account = self._accounts.get(money.caller)
         for fact in facts:
-            if isinstance(fact, QuestionEnded) or not isinstance(fact, AttemptEnded):
+            if account is None or isinstance(fact, QuestionEnded) or not isinstance(fact, AttemptEnded):
                 continue
+            name, error = fact.target.name, fact.error
             if fact.attempt.error is None and fact.usage is not None:
-                usual, seen = self._usual.get(fact.target.name, (_FIRST_USUAL_TOKENS, 0))
-                usual += (fact.usage.output_tokens - usual) * max(_WEIGHT, 1 / (seen + 2))
-                self._usual[fact.target.name] = usual, seen + 1
+                account.learn(name, fact.usage.output_tokens / answers)
+            elif (
+                isinstance(error, UpstreamRefused) and error.blames_the_request and money.cap is not None and money.cap.because
+            ):
+                most = find_longest_limit(error.body.decode("utf-8", "replace"), money.cap.tokens)
+                self._taken[name] = most or self._taken.get(name, money.cap.tokens)
 
-    def refuse(self, money: Money, units: int) -> TandemError:
-        """Why there is too little: for good, until another day or month, or while others are under way."""
+    def refuse(self, money: Money, units: int, further: str = "") -> TandemError:
+        """Why there is too little for this much more: for good, until another day or month, or while others are under way.
+
+        `further` names the target of an attempt after others.
+        """
         lacking, own = [limited for limited in money.limits if limited.lacks(units)], money.units
-        needed = show_usd(own + units)
+        needed = f"{show_usd(own + units)} for its prompt and a short answer"
+        first = f"{further} is not tried: " if further else ""
         for budget, limit in lacking:
             if own + units > limit:
                 whole = f"your whole {budget.period.adjective} budget of {show_usd(limit)}"
-                return BudgetSpent(f"this request may cost up to {needed}, which is more than {whole}: lower max_tokens")
+                return BudgetSpent(f"{first}this request needs {needed}, which is more than {whole}: shorten the prompt")
         spent = [limited for limited in lacking if limited.budget.spent + own + units > limited.limit]
         budget, limit = max(spent or lacking, key=lambda limited: limited.budget.span.ends)
-        name = f"your {budget.period.adjective} budget of {show_usd(limit)}"
+        name = f"{first}your {budget.period.adjective} budget of {show_usd(limit)}"
         if not spent:
             others = show_usd(budget.held_by_all - own)
             words = f"{show_usd(budget.spent)} is spent, and other requests hold {others} until they end"
-            told = f"{name} has no room now for a request that may cost up to {needed}: {words}"
+            told = f"{name} has no room now for a request that needs {needed}: {words}"
             return BudgetSpent(told, retry_after_seconds=_HELD_RETRY_SECONDS)
         budget.refused_with = limit
         if budget.refused_since is None:
@@ -307,7 +359,7 @@ class Budgets:
             events.budget_spent(
                 caller=money.caller, period=budget.period, spent_usd=as_usd(budget.spent), limit_usd=as_usd(limit)
             )
-        words = f"{show_usd(budget.spent)} is spent, and this request may cost up to {needed}"
+        words = f"{show_usd(budget.spent)} is spent, and this request needs {needed}"
         seconds = max(1.0, budget.span.ends - self._now())
         told = f"{name} is used up: {words}. It is full again at {self._say_end(budget)}"
         return BudgetSpent(told, retry_after_seconds=seconds)

@@ -15,6 +15,8 @@ from router.contract.request import RequestView
 from router.contract.rights import BOTH_TIERS, EVERYTHING, USUAL, Rights
 from router.contract.target import Target
 from router.contract.words import Operation, PassedRoute
+from router.dialects.cap import Cap
+from router.dialects.refusals import limit_headers
 from router.limits.budgets import Budgets, Money
 from router.limits.rates import CallerRates, Counted
 
@@ -99,12 +101,23 @@ class Holding:
             return ()
         self._counted = await limits.rates.hold(caller, rights, self._decided)
         self._is_admitted, decided = True, self._decided
+        told = limit_headers(self._counted.left, self._exchange.arrival.dialect) if self._counted is not None else ()
         if not rights.has_budget or decided is None:
-            return ()
+            return told
         if decided.view.operation is Operation.COUNT_TOKENS:
-            return limits.budgets.headers(limits.budgets.limits_of(caller, rights))
-        self._money = await limits.budgets.hold(caller, rights, decided)
-        return limits.budgets.headers(self._money.limits)
+            return told + limits.budgets.headers(limits.budgets.limits_of(caller, rights))
+        self._money = await limits.budgets.hold(caller, rights, decided, target)
+        return told + limits.budgets.headers(self._money.limits)
+
+    @property
+    def cap(self) -> Cap | None:
+        """Of the answer to the attempt that was admitted last; None for a caller without a budget."""
+        return self._money.cap if self._money is not None else None
+
+    def cover(self, tokens: int) -> float:
+        """How many tokens the answers to an attempt with a cap may have, when they have this many."""
+        assert self._money is not None
+        return self._money.cover(tokens)
 
     def settle(self) -> None:
         """The request is over: count what it took."""

@@ -12,7 +12,7 @@ from functools import partial
 from itertools import islice, takewhile
 from typing import NamedTuple
 
-from router.contract.allowance import Allowance, Part, Use
+from router.contract.allowance import Allowance, Left, Part, Use
 from router.contract.target import Quota
 from router.limits.limit import Reservation
 from router.limits.whole import ALONE
@@ -139,6 +139,16 @@ class Meter:
     def left(self) -> dict[str, int]:
         """How much is left of each limit, by its name."""
         return {name: max(0, limit - used) for name, (used, limit) in self.uses.items() if limit is not None}
+
+    def report(self, now: float) -> tuple[Left, ...]:
+        """What is left of each limit of a minute, as far as this router can reach it."""
+        found = []
+        for kind, unit in ((_REQUESTS, "requests"), (_TOKENS, "tokens")):
+            if (part := self._parts.get(kind)) is not None:
+                last_at = next((grant.at for grant in reversed(self._log) if getattr(grant, unit)), -math.inf)
+                reset_seconds = max(0.0, last_at + self.window_seconds - now)
+                found.append(Left(unit, part.limit, max(0, part.reachable - self._used(kind)), reset_seconds))
+        return tuple(found)
 
     def expect_tokens(self, prompt_tokens: int) -> int:
         """What a call will take: its prompt, and an answer as long as they lately are."""

@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 
-from router.contract.allowance import Allowance
+from router.contract.allowance import Allowance, Left
 from router.contract.caller import Caller
 from router.contract.errors import RateLimited
 from router.contract.facts import AttemptEnded, AttemptOpened, Decided, Fact, QuestionEnded
@@ -16,7 +16,7 @@ from router.contract.rights import Rights
 from router.contract.target import Quota
 from router.contract.words import Operation
 from router.limits.limit import unknown
-from router.limits.quota import Grant, Meter, Wait
+from router.limits.quota import Grant, Meter
 from router.limits.whole import ALONE
 from router.telemetry import events
 
@@ -33,6 +33,11 @@ class Counted(Grant):
     def __init__(self, meter: Meter, at: float, tokens: int) -> None:
         super().__init__(at, tokens)
         self._meter = meter
+
+    @property
+    def left(self) -> tuple[Left, ...]:
+        """What the caller has left, with this request counted."""
+        return self._meter.report(self.at)
 
     def _settle(self, facts: Sequence[Fact], now: float) -> None:
         """Count what all attempts took together. A request for which no target was called is not counted."""
@@ -80,7 +85,7 @@ class CallerRates:
         if not await meter.reach_room(tokens):
             if meter.is_blind:
                 raise unknown("how much of its limits this key has used")
-            raise self._refuse(caller, meter.wait(tokens, self.clock()), self.clock())
+            raise self._refuse(caller, meter, tokens)
         counted = Counted(meter, self.clock(), tokens)
         meter.take(counted)
         return counted
@@ -93,9 +98,9 @@ class CallerRates:
         quota = quota_of(rights)
         if quota is None or caller not in self._meters:
             return
-        meter, now = self._find(caller, quota), self.clock()
+        meter = self._find(caller, quota)
         if not meter.is_blind and not meter.free_part():
-            raise self._refuse(caller, meter.wait(meter.expect_tokens(0), now), now)
+            raise self._refuse(caller, meter, meter.expect_tokens(0))
 
     def show(self, caller: Caller, rights: Rights) -> JsonObject:
         """The used and left part of each limit that a caller has, by its name."""
@@ -118,12 +123,14 @@ class CallerRates:
         meter.expire(self.clock() if meter.counts_minutes else math.inf)
         return meter
 
-    def _refuse(self, name: str, wait: Wait, now: float) -> RateLimited:
+    def _refuse(self, name: str, meter: Meter, tokens: int) -> RateLimited:
+        now = self.clock()
+        wait = meter.wait(tokens, now)
         if now >= self._told_at.get(name, -math.inf) + MINUTE_SECONDS:
             self._told_at[name] = now
             events.caller_limited(caller=name, limit=wait.limit, seconds=round(wait.seconds, 1))
         words = f"this key has used up its {wait.limit}. Try again in {max(1, math.ceil(wait.seconds))} s"
-        return RateLimited(words, retry_after_seconds=wait.seconds)
+        return RateLimited(words, retry_after_seconds=wait.seconds, left=meter.report(now))
 
     def _forget_idle(self) -> None:
         """Drop the meters with nothing on them, now and then: callers come and go with their keys."""

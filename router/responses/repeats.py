@@ -24,6 +24,7 @@ from router.dialects.headers import BECAUSE, OVERHEAD, REQUEST_ID, header_text
 from router.dialects.overrides import PREFIX
 from router.dialects.requests import read_request
 from router.dialects.responses.background import AskedBackground
+from router.dialects.table import SPECS
 from router.responses.kept_answers import MAX_ANSWER_BYTES, KeptAnswer, KeptAnswers, read_answer, write_answer
 
 REPLAYED = ("x-tandem-replayed", "true")
@@ -32,7 +33,7 @@ _COME_BACK_SECONDS = 5.0
 _BLIND_SECONDS = 1.0
 _OWN_HEADERS = frozenset({REQUEST_ID, BECAUSE, OVERHEAD})
 """Headers about the request, not its answer."""
-_PASSING_HEADERS = ("x-ratelimit-", "anthropic-ratelimit-", "retry-after")
+_PASSING_HEADERS = (*(spec.limits.prefix for spec in SPECS.values()), "retry-after")
 """Headers true only at the time."""
 
 _CHANGES_REQUEST = re.compile(rf"{PREFIX}|.*(?:session|thread|agent)[-_]id").match

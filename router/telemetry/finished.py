@@ -43,6 +43,8 @@ class Finished(NamedTuple):
     dialect: Dialect
     operation: Operation
     method: str
+    path: str
+    """Empty where it is the route's own."""
     passed: PassedRoute | None
     """Which route it is for, of a request that was only passed on."""
     is_on_socket: bool
@@ -74,6 +76,7 @@ def gather(exchange: Exchange, recorded: Recorded, parent: Parent | None) -> Fin
         arrival.dialect,
         arrival.operation,
         passed.request.method if passed is not None else "POST",
+        arrival.path,
         passed.route if passed is not None else None,
         arrival.responses is not None,
         (chosen.tier, chosen.decided_by, chosen.because) if chosen is not None else None,

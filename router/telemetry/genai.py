@@ -41,6 +41,7 @@ REASONING = "gen_ai.usage.reasoning.output_tokens"
 CONVERSATION = "gen_ai.conversation.id"
 ERROR = "error.type"
 METHOD, ROUTE, STATUS = "http.request.method", "http.route", "http.response.status_code"
+PATH, SCHEME = "url.path", "url.scheme"
 PROTOCOL = "network.protocol.name"
 TIER, BECAUSE, SCORE, DECIDED_BY = "tandem.tier", "tandem.because", "tandem.score", "tandem.decided_by"
 REQUEST_ID, OUTCOME, TARGET = "tandem.request_id", "tandem.outcome", "tandem.target"
@@ -52,6 +53,10 @@ QUEUED, NOT_SENT = "tandem.queued", "tandem.not_sent"
 ATTRIBUTES = (
     Attribute(METHOD, (REQUEST,), "How it was sent. Absent for a request over a WebSocket."),
     Attribute(ROUTE, (REQUEST,), "The route that was asked."),
+    Attribute(PATH, (REQUEST,), "The path as the caller wrote it."),
+    Attribute(
+        SCHEME, (REQUEST,), "`https` where the router itself serves TLS, or else `http`; over a WebSocket `wss` or `ws`."
+    ),
     Attribute(PROTOCOL, (REQUEST,), "`websocket` for a request over one. Absent otherwise."),
     Attribute(STATUS, (REQUEST, ATTEMPT), "The status that the caller saw, or that the target answered. Absent without one."),
     Attribute(OPERATION, (REQUEST, ATTEMPT), "`chat`, `text_completion`, `count_tokens`, `compact`, or the route passed on."),

@@ -51,10 +51,11 @@ def describe_event(name: str, at: int, values: Values) -> Event:
     return {"name": name[:_MAX_CHARS], "timeUnixNano": str(at), "attributes": _attributes(values)}
 
 
-def wrap(spans: list[bytes], version: str = "") -> bytes:
+def wrap(spans: list[bytes], instance: str, version: str = "") -> bytes:
     """A request to a collector with these spans."""
+    router = {"service.name": "tandem", "service.instance.id": instance, "service.version": version or None}
     return b'{"resourceSpans":[{"resource":{"attributes":%b},"scopeSpans":[{"scope":{"name":"tandem"},"spans":[%b]}]}]}' % (
-        orjson.dumps(_attributes({"service.name": "tandem", "service.version": version or None})),
+        orjson.dumps(_attributes(router)),
         b",".join(spans),
     )
 

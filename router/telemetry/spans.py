@@ -47,7 +47,7 @@ class SpanWriter:
     """
 
     def __init__(self, terms: TraceTerms, offset: int) -> None:
-        self._providers, self._routes, self._offset = terms.providers, terms.routes, offset
+        self._providers, self._routes, self._scheme, self._offset = terms.providers, terms.routes, terms.scheme, offset
 
     def write(self, finished: Finished) -> bytes:
         """The spans of one request, separated by commas."""
@@ -96,6 +96,8 @@ class SpanWriter:
         values: dict[str, Value] = {
             genai.METHOD: method,
             genai.ROUTE: route,
+            genai.PATH: finished.path or route,
+            genai.SCHEME: self._scheme,
             genai.STATUS: line.status,
             genai.OPERATION: operation,
             genai.MODEL: line.model or None,
@@ -112,7 +114,7 @@ class SpanWriter:
         if finished.is_on_socket:
             name = route
             del values[genai.METHOD]
-            values[genai.PROTOCOL] = "websocket"
+            values |= {genai.PROTOCOL: "websocket", genai.SCHEME: self._scheme.replace("http", "ws")}
         return write_span(
             (ids.trace, ids.request, parent.span_id if parent is not None else ""),
             name,

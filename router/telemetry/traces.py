@@ -60,7 +60,7 @@ class Traces:
     """Observes requests, and sends the traces of some of them to a collector."""
 
     def __init__(self, terms: TraceTerms, losses: Losses, pace: Pace = Pace()) -> None:  # noqa: B008  it cannot be changed
-        self._threshold, self._losses, self._pace = terms.sample * _SHARES, losses, pace
+        self._threshold, self._instance, self._losses, self._pace = terms.sample * _SHARES, terms.instance, losses, pace
         self._waiting: deque[Finished] = deque()
         self._writer = SpanWriter(terms, time.time_ns() - round(time.perf_counter() * 1e9))
         self._collector = Collector(terms.endpoint, terms.headers)
@@ -153,7 +153,7 @@ class Traces:
                     time.sleep(0)  # the event loop is not to wait for a whole batch
             if spans:
                 self._sending = len(spans)
-                self._send(wrap(spans, self._version), len(spans))
+                self._send(wrap(spans, self._instance, self._version), len(spans))
                 self._sending = 0
         if self._waiting:
             self._some.set()

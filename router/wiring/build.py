@@ -251,6 +251,7 @@ def build_plan(loaded: LoadedConfig, state: State, clock: Callable[[], float] = 
             plan.endpoint.over_websocket,
             plan.endpoint.secrets,
             trace,
+            hides_limits=keys is not None,
         )
         for plan in loaded.targets
     }

@@ -40,11 +40,12 @@ class Reply:
 class SpeakingAdapter:
     """Answers every request with one speech, whole or streamed as it is asked."""
 
-    def __init__(self, dialect: str, speech: Speech) -> None:
-        self._dialect, self._speech = dialect, speech
+    def __init__(self, dialect: str, speech: Speech, sent: list[bytes]) -> None:
+        self._dialect, self._speech, self._sent = dialect, speech, sent
 
     def open(self, request: OutgoingRequest, sink: Sink) -> ScriptedCall:
         call = ScriptedCall()
+        self._sent.append(request.body)
         sink.feed_from(call)
         asyncio.get_running_loop().call_soon(self._play, request, sink, call)
         return call
@@ -66,12 +67,12 @@ class SpeakingAdapter:
         sink.end()
 
 
-def _reach(name: str, tier: Tier, upstream: str, says: Speech | Script) -> Reachable:
+def _reach(name: str, tier: Tier, upstream: str, says: Speech | Script, sent: list[bytes]) -> Reachable:
     if upstream != SIMULATED:
         speaks = {Dialect(upstream), Dialect.COMPLETIONS} if upstream == "chat" else {Dialect(upstream)}
         accepts = EVERYTHING if upstream == "chat" else EVERYTHING - {Feature.COMPLETIONS}
         target = make_target(name, tier, speaks=frozenset(speaks), accepts=accepts)
-        adapter = SpeakingAdapter(upstream, says) if isinstance(says, Speech) else ScriptedAdapter(says)
+        adapter = SpeakingAdapter(upstream, says, sent) if isinstance(says, Speech) else ScriptedAdapter(says)
         return Reachable(target, adapter, "host-model", Fit())
     # Powers of two: on a clock that jumps to the very moment of a timer, no fraction may be rounded down to a token less.
     settings = SimulatedAdapter.Settings(
@@ -85,10 +86,10 @@ class Tandem:
     """A router without a socket."""
 
     def __init__(self, upstream: str, speech: Speech | None = None) -> None:
-        speech = speech or Speech("Hello.")
-        house = make_house(
-            *(_reach(name, tier, upstream, speech) for name, tier in (("spark", Tier.FAST), ("sage", Tier.DEEP)))
-        )
+        self.sent: list[bytes] = []
+        """Bodies of what a speech answered."""
+        speech, tiers = speech or Speech("Hello."), {"spark": Tier.FAST, "sage": Tier.DEEP}
+        house = make_house(*(_reach(name, tier, upstream, speech, self.sent) for name, tier in tiers.items()))
         _, self._app = build_edge(Built(house), lambda: True)
 
     async def call(

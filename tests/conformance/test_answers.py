@@ -133,6 +133,20 @@ async def test_a_response_says_its_request_back_and_is_found_again(upstream, str
     assert [tool["name"] for tool in answer["tools"]] == ["get_weather", "ping"]
 
 
+@pytest.mark.parametrize("streams", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("upstream", ["chat", SIMULATED])
+@jumping_clock
+async def test_a_completion_fits(upstream, streams):
+    reply = await Tandem(upstream).call("/v1/completions", {"model": "auto", "prompt": "def add(", "stream": streams})
+
+    blocks = reply.body.decode().split("\n\n") if streams else [f"data: {reply.body.decode()}", "data: [DONE]", ""]
+    *frames, end, rest = [block for block in blocks if not block.startswith(":")]
+    assert (reply.status, end, rest) == (200, "data: [DONE]", "")
+    for frame in frames:
+        check("chat", "CompletionChunk" if streams else "Completion", json.loads(frame.removeprefix("data: ")))
+    assert frames
+
+
 @pytest.mark.parametrize("upstream", ["chat", "messages"])
 @jumping_clock
 async def test_a_free_form_call_fits_too(upstream):

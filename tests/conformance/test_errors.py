@@ -122,7 +122,17 @@ async def test_the_list_of_models_fits(headers, dialect):
     reply = await Tandem("chat").call("/v1/models", headers=headers)
 
     check(dialect, "Models", reply.json)
+    for model in reply.json["data"]:
+        check(dialect, "Model", model)
     assert {"auto", "fast", "deep"} <= {model["id"] for model in reply.json["data"]}
+
+
+@pytest.mark.parametrize("path", ["/v1/embeddings", "/v1/models/nobody", "/v1/nothing"])
+@jumping_clock
+async def test_a_route_that_is_not_served_is_refused_in_openais_form(path):
+    reply = await Tandem("chat").call(path, {"model": "auto", "input": "x"} if path.endswith("embeddings") else None)
+
+    check_refusal("chat", reply, 404)
 
 
 @jumping_clock

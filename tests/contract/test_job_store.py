@@ -329,7 +329,7 @@ async def test_who_has_lost_a_job_can_neither_write_renew_nor_end_it(stores):
 async def test_an_earlier_attempt_of_the_same_owner_cannot_write(stores):
     store = stores()
     first = await begin(store)
-    await store.release(OWNER)
+    await store.release(first)
     again = await store.claim(OWNER, LEASE_SECONDS, MANY)
 
     assert again.attempt == 2
@@ -351,7 +351,7 @@ async def take_over(store, terms: JobTerms = MANY) -> Job:
     """Claim a job whose lease has run out, and go on as if its attempt were recorded."""
     overdue = await store.claim(OTHER, LEASE_SECONDS, MANY)
     assert overdue.is_unrecorded
-    await store.release(OTHER, overdue.id)
+    await store.release(overdue)
     return await store.claim(OTHER, LEASE_SECONDS, terms)
 
 
@@ -383,8 +383,7 @@ async def test_an_owner_that_is_gone_before_it_has_recorded_an_attempt_leaves_th
 
 async def test_a_job_that_was_released_needs_no_record(stores):
     store = stores()
-    await begin(store)
-    await store.release(OWNER)
+    await store.release(await begin(store))
     stores.clock.now += LEASE_SECONDS + 1
 
     again = await store.claim(OTHER, LEASE_SECONDS, MANY)
@@ -395,9 +394,9 @@ async def test_a_job_that_was_released_needs_no_record(stores):
 async def test_one_job_of_an_owner_is_released_alone(stores):
     store = stores()
     await begin(store, make_job("resp_1"), make_job("resp_2"))
-    await store.claim(OWNER, LEASE_SECONDS, MANY)
+    second = await store.claim(OWNER, LEASE_SECONDS, MANY)
 
-    await store.release(OWNER, "resp_2")
+    await store.release(second)
 
     claimed = [await store.claim(OTHER, LEASE_SECONDS, MANY) for _ in range(2)]
     assert (claimed[0].id, claimed[1]) == ("resp_2", None)
@@ -521,7 +520,7 @@ async def test_a_job_is_begun_three_times_at_most(stores):
     for _ in range(4):
         job = await store.claim(OWNER, LEASE_SECONDS, MANY)
         seen.append((job.attempt, job.is_lost))
-        await store.release(OWNER)
+        await store.release(job)
 
     assert seen == [(1, False), (2, False), (3, False), (3, True)]
 
@@ -541,21 +540,25 @@ async def test_a_lost_job_comes_before_others_even_where_its_caller_has_no_room(
 
 async def test_a_released_job_is_taken_at_once(stores):
     store = stores()
-    await begin(store)
+    job = await begin(store)
 
-    await store.release(OWNER)
+    await store.release(job)
 
     taken = await store.claim(OTHER, LEASE_SECONDS, MANY)
     assert taken.attempt == 2
 
 
-async def test_the_jobs_of_one_owner_alone_are_released(stores):
+async def test_a_release_that_is_repeated_leaves_a_later_attempt_of_its_owner_alone(stores):
     store = stores()
-    await begin(store)
+    first = await begin(store)
+    await store.release(first)
+    again = await store.claim(OWNER, LEASE_SECONDS, MANY)
 
-    await store.release(OTHER)
+    await store.release(first)
+    await store.release(replace(again, owner=OTHER))
 
     assert await store.claim(OTHER, LEASE_SECONDS, MANY) is None
+    assert await store.append(again, [make_segment(0)])
 
 
 # Endings.

@@ -20,8 +20,8 @@ from tests.tools.scripted import HandClock
 from tests.tools.values import make_target
 from tests.tools.waiting import at_once, some_turns, until
 
-SPARK = make_target(price=Price(input=0.0, output=10.0))
-DIME = decided_for(SPARK, prompt_tokens=0, max_tokens=10_000)
+SPARK = make_target(price=Price(input=1.0, output=0.0))
+DIME = decided_for(SPARK, prompt_tokens=100_000, max_tokens=10_000)
 OPENED = AttemptOpened(0.0, SPARK, "", ())
 POOLS = {
     "memory": {},
@@ -45,7 +45,7 @@ class Rate:
 
 
 class Money:
-    """A budget for five requests, each of which may cost a dime."""
+    """A budget for five requests, each of which costs a dime."""
 
     refusal = BudgetSpent
 
@@ -56,7 +56,7 @@ class Money:
         self._budgets.follow(Terms({"ada": self.rights}))
 
     async def hold(self):
-        return await self._budgets.hold("ada", self.rights, DIME)
+        return await self._budgets.hold("ada", self.rights, DIME, SPARK)
 
 
 class TargetQuota:

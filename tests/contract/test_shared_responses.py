@@ -1,5 +1,6 @@
 """Stores of responses that several routers share do what every store does, and more: what one of them did, all of them know."""
 
+from contextlib import suppress
 from functools import partial
 from types import SimpleNamespace
 
@@ -8,6 +9,7 @@ import pytest
 pytest.importorskip("asyncpg")
 pytest.importorskip("hiredis")
 
+from router.contract.stores import StoreUnusable
 from tests.contract.test_stores import (  # noqa: F401  the same claims, about other stores
     test_a_deletion_is_never_overtaken_by_the_write_that_it_undoes,
     test_a_response_is_found_at_once_by_its_own_caller_only,
@@ -25,9 +27,10 @@ from tests.contract.test_stores import (  # noqa: F401  the same claims, about o
 )
 from tests.tools.kept import ANN, BOB, SharedPlace, make_response
 from tests.tools.postgres import make_terms
-from tests.tools.unreliable import FAULTS, UnreliableLink
+from tests.tools.unreliable import DATABASE_FAULTS, FAULTS, UnreliableDatabase, UnreliableLink, insist
+from tests.tools.waiting import until
 
-PLACES = ["valkey", "postgres", "both", *(f"valkey, {fault}" for fault in FAULTS)]
+PLACES = ["valkey", "postgres", "both", *(f"valkey, {fault}" for fault in FAULTS), "postgres, late"]
 
 
 @pytest.fixture(params=PLACES)
@@ -36,6 +39,7 @@ async def place(request, monkeypatch):
     valkey = postgres = None
     request.param, _, fault = request.param.partition(", ")
     monkeypatch.setattr("router.stores.valkey.link.Link", partial(UnreliableLink, fault=fault))
+    monkeypatch.setattr("router.stores.postgres.link.Link", partial(UnreliableDatabase, fault=fault))
     if request.param != "postgres":
         valkey = request.getfixturevalue("valkey").terms()
     if request.param != "valkey":
@@ -86,3 +90,31 @@ async def test_a_response_that_was_deleted_at_one_router_is_served_by_none_and_g
         assert await store.find_holder(["msg_a"], ANN) is None
         assert await store.is_denied("resp_1", ANN)
         assert not await store.forget("resp_1", ANN)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("fault", DATABASE_FAULTS)
+async def test_over_an_unreliable_link_a_response_is_found_at_each_router_until_it_is_deleted(
+    postgres, monkeypatch, fault, seed
+):
+    monkeypatch.setattr("router.stores.postgres.link.Link", partial(UnreliableDatabase, fault=fault, seed=seed))
+    monkeypatch.setattr("router.stores.outbox._RETRY_SECONDS", 0.01)
+    place = SharedPlace(None, make_terms(await postgres.create_used()))
+    one, other = await place.open(), await place.open()
+    names = [f"resp_{number}" for number in range(6)]
+    for name in names:
+        with suppress(StoreUnusable):
+            await one.keep(make_response(name, text=name), for_long=True)
+
+    async def is_everywhere(name: str) -> bool:
+        found = [await insist(store.find, name, ANN) for store in (one, other)]
+        return all(response is not None and response.read()[0].items == [name] for response in found)
+
+    for name in names:
+        await until(partial(is_everywhere, name))
+        await insist(other.forget, name, ANN)
+    monkeypatch.setattr(UnreliableDatabase, "is_calm", True)
+    for store in (one, other, await place.open()):
+        assert [await store.find(name, ANN) for name in names] == [None] * 6
+        assert all([await store.is_denied(name, ANN) for name in names])
+    await place.close()

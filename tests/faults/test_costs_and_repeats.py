@@ -236,7 +236,7 @@ async def test_m5_a_caller_who_left_has_paid_for_what_was_written_until_then(hou
     async def begin(wire, seen):
         await wire.send(CHAT_STREAM_HEAD)
         for _ in range(3):
-            await wire.chunk(chat_frame("a"))
+            await wire.chunk(chat_frame("four"))
         await silent(wire, seen)
 
     upstream.scripts = [silent, begin]
@@ -247,7 +247,7 @@ async def test_m5_a_caller_who_left_has_paid_for_what_was_written_until_then(hou
             await until(lambda streams=streams: len(upstream.seen) == 1 + streams)
             if streams:
                 for _ in range(3):
-                    await asyncio.wait_for(caller.reader.readuntil(b'"a"'), 30)
+                    await asyncio.wait_for(caller.reader.readuntil(b'"four"'), 30)
             caller.writer.transport.abort()
         await asyncio.wait_for(upstream.seen[-1].left.wait(), 30)
 

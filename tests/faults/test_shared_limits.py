@@ -219,9 +219,13 @@ async def spend_all(
     upstream: Counted, routers: Sequence[Router | Running], headers: dict[str, str], at_once: int, misses: int = 3
 ) -> tuple[int, float]:
     """Served requests, and their cost in USD."""
-    upstream.scripts = [
-        answer_json({**CHAT_ANSWER, "usage": {"prompt_tokens": 10, "completion_tokens": 1_000, "total_tokens": 1_010}})
-    ]
+
+    async def answer(wire: Wire, seen: Seen) -> None:
+        tokens = seen.json["max_tokens"]
+        usage = {"prompt_tokens": 10, "completion_tokens": tokens, "total_tokens": 10 + tokens}
+        await answer_json({**CHAT_ANSWER, "usage": usage})(wire, seen)
+
+    upstream.scripts = [answer]
     chance, body = random.Random(1), {**chat(model="fast"), "max_tokens": 1_000}
 
     async def spend() -> int:
@@ -233,7 +237,7 @@ async def spend_all(
         return served
 
     served = sum(await asyncio.gather(*(spend() for _ in range(at_once))))
-    return served, len(upstream.seen) * (10 * 1 + 1_000 * 10) / 1e6
+    return served, sum(10 * 1 + seen.json["max_tokens"] * 10 for seen in upstream.seen) / 1e6
 
 
 @pytest.fixture

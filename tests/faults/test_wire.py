@@ -85,6 +85,16 @@ async def test_what_is_no_request_of_ours_is_refused_before_its_time_is_up(simul
     assert (await call(simulated.port, "/v1/chat/completions", chat())).status == 200
 
 
+async def test_a_create_call_to_an_absolute_url_is_served_and_another_host_is_not(simulated):
+    async with Caller(simulated.port) as caller:
+        for host in ("127.0.0.1", "evil.example"):
+            await caller.send(framed(f"content-length: {len(BODY)}").replace(b"POST ", f"POST http://{host}".encode()))
+
+        answers = [(await caller.reply()).status for _ in range(2)]
+
+    assert answers == [200, 403]
+
+
 async def test_a_flood_behind_a_request_that_is_still_served_is_cut(start):
     tandem = await start(SIMULATED.replace("ttft_seconds: 0.005", "ttft_seconds: 5"))
     async with Caller(tandem.port) as caller:

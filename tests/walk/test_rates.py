@@ -10,7 +10,7 @@ from tests.tools.keyed import KEYS, Callers, swap
 from tests.tools.running import two_targets
 from tests.tools.sockets import open_socket
 from tests.tools.speech import Speech, speak
-from tests.tools.upstream import CHAT_ANSWER, answer_json, silent
+from tests.tools.upstream import CHAT_ANSWER, CHAT_STREAM_HEAD, GOOD_CHAT_STREAM, answer_json, silent
 from tests.tools.waiting import until
 
 CHAT = "/v1/chat/completions"
@@ -50,6 +50,51 @@ async def test_over_its_requests_a_caller_gets_429_with_the_wait_and_others_are_
     assert 1 <= int(refused.headers["retry-after"]) <= 60
     assert len(upstream.seen) == called
     assert (await call(tandem.port, CHAT, chat(), callers["free"])).status == 200
+
+
+async def tell_limits(wire, seen) -> None:
+    theirs = {"x-ratelimit-limit-requests": "10000", "x-ratelimit-remaining-requests": "9999", "x-ratelimit-own": "1"}
+    if not seen.json.get("stream"):
+        await answer_json(CHAT_ANSWER, headers=theirs)(wire, seen)
+        return
+    lines = "".join(f"{name}: {value}\r\n" for name, value in theirs.items())
+    await wire.send(CHAT_STREAM_HEAD[:-2] + lines.encode() + b"\r\n")
+    await wire.chunk(b"".join(GOOD_CHAT_STREAM))
+    await wire.end_chunks()
+
+
+def limits_in(reply) -> dict[str, str]:
+    return {name: value for name, value in reply.headers.items() if "ratelimit" in name}
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streaming"])
+async def test_a_caller_sees_its_own_limits_by_its_dialects_names_and_never_the_providers(tandem, callers, upstream, stream):
+    upstream.scripts = [tell_limits]
+
+    replies = [await call(tandem.port, CHAT, chat(stream=stream), callers["slow"]) for _ in range(3)]
+    bridged = await call(tandem.port, "/v1/messages", chat(max_tokens=9), callers["small"])
+    unlimited = await call(tandem.port, CHAT, chat(stream=stream), callers["free"])
+
+    assert [reply.status for reply in (*replies, bridged, unlimited)] == [200, 200, 429, 200, 200]
+    resets = [limits_in(reply).pop("x-ratelimit-reset-requests") for reply in replies]
+    assert all(0 < float(reset.removesuffix("s")) <= 60 for reset in resets)
+    assert [limits_in(reply) for reply in replies] == [
+        {"x-ratelimit-limit-requests": "2", "x-ratelimit-remaining-requests": left, "x-ratelimit-reset-requests": reset}
+        for left, reset in zip("100", resets, strict=True)
+    ]
+    assert set(limits_in(bridged)) == {f"anthropic-ratelimit-tokens-{figure}" for figure in ("limit", "remaining", "reset")}
+    assert limits_in(unlimited) == {}
+
+
+async def test_a_route_that_is_passed_on_tells_the_callers_limits_too(tandem, callers, upstream):
+    upstream.scripts = [answer_json({"data": []}, headers={"x-ratelimit-remaining-requests": "9999"})]
+
+    limited, unlimited = [
+        await call(tandem.port, "/v1/embeddings", {"model": "m", "input": "x"}, callers[name]) for name in ("slow", "free")
+    ]
+
+    assert limits_in(limited)["x-ratelimit-remaining-requests"] == "1"
+    assert limits_in(unlimited) == {}
 
 
 async def test_over_its_requests_a_caller_is_refused_before_its_body_is_read(tandem, callers, upstream):

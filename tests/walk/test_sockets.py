@@ -360,6 +360,18 @@ async def test_a_handshake_that_is_none_is_refused_over_http(upstream, tmp_path,
     assert line.split()[1] == status
 
 
+@pytest.mark.parametrize("version", [b"8", b"14", b"13, 8"])
+async def test_a_handshake_of_another_version_is_refused_with_the_one_that_is_spoken(upstream, tmp_path, version):
+    async with running(config_for(upstream), tmp_path) as tandem:
+        reader, writer = await asyncio.open_connection("127.0.0.1", tandem.port)
+        writer.write(handshake().replace(b"version: 13", b"version: " + version))
+        answer = await asyncio.wait_for(reader.read(), 30)
+        writer.close()
+
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b"\r\nSec-WebSocket-Version: 13\r\n" in answer
+
+
 async def test_a_socket_survives_nonsense_in_its_messages(upstream, tmp_path):
     upstream.scripts = [speak("chat", Speech("ok"))]
     nonsense = ["", "[]", "nope", '{"type": 5}', '{"type": "response.create"}', '{"type":"response.create","stream_id":""}']

@@ -4,6 +4,8 @@ import asyncio
 import json
 import subprocess
 import sys
+import time
+from email.utils import parsedate_to_datetime
 
 import pytest
 import yaml
@@ -51,6 +53,23 @@ async def test_what_no_target_answers_has_the_ids_that_sdks_read(simulated, path
     assert ids == ids[:1] * 3
 
 
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/chat/completions", chat()),
+        ("/v1/chat/completions", chat(stream=True)),
+        ("/v1/chat/completions", {}),
+        ("/v1/models", None),
+        ("/v1/nothing", None),
+        ("/healthz", None),
+    ],
+)
+async def test_every_answer_is_dated(simulated, path, body):
+    reply = await call(simulated.port, path, body)
+
+    assert abs(parsedate_to_datetime(reply.headers["date"]).timestamp() - time.time()) < 30
+
+
 @pytest.mark.parametrize("target", ["chat", "messages"])
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streaming"])
 async def test_an_answer_has_the_ids_that_sdks_read_whether_or_not_it_was_bridged(start, upstream, target, stream):
@@ -74,6 +93,27 @@ async def test_a_targets_own_id_reaches_the_caller_by_the_names_that_sdks_read(s
     reply = await call(tandem.port, path, chat(max_tokens=5))
 
     assert (reply.headers["x-request-id"], reply.headers["request-id"]) == ("req_theirs", "req_theirs")
+
+
+@pytest.mark.parametrize(
+    ("target", "path", "shown"),
+    [
+        ("messages", "/v1/messages", {"x-ratelimit-remaining-tokens", "anthropic-ratelimit-tokens-limit"}),
+        ("messages", "/v1/chat/completions", {"x-ratelimit-remaining-tokens"}),
+        ("chat", "/v1/messages", {"anthropic-ratelimit-tokens-limit"}),
+        ("chat", "/v1/chat/completions", {"x-ratelimit-remaining-tokens", "anthropic-ratelimit-tokens-limit"}),
+    ],
+)
+async def test_without_keys_a_targets_limits_reach_callers_and_over_a_bridge_only_by_names_that_they_read(
+    start, upstream, target, path, shown
+):
+    tandem = await start(one_dialect(target, upstream.base_url))
+    theirs = {"x-ratelimit-remaining-tokens": "1", "anthropic-ratelimit-tokens-limit": "2"}
+    upstream.scripts = [answer_json(write_whole(target, Speech("Hi.")), headers=theirs)]
+
+    reply = await call(tandem.port, path, chat(max_tokens=5))
+
+    assert {name for name in reply.headers if "ratelimit" in name} == shown
 
 
 async def test_a_websocket_is_opened_where_there_is_one_and_nowhere_else(simulated):

@@ -7,12 +7,13 @@ import socket
 
 import pytest
 
+from router.config.outside import name_replica
 from tests.conftest import SIMULATED
 from tests.tools.http import call, chat, request_bytes
 from tests.tools.running import one_dialect, running, two_targets
 from tests.tools.sockets import open_socket
 from tests.tools.speech import Speech, speak
-from tests.tools.trace_receiver import Receiver, family_of, misplaced_in, values_of
+from tests.tools.trace_receiver import Receiver, family_of, misplaced_in, read_batch, values_of
 from tests.tools.upstream import CHAT_ANSWER, GOOD_CHAT_STREAM, answer_json, silent, stream
 from tests.tools.waiting import until
 
@@ -66,6 +67,20 @@ async def test_a_callers_trace_goes_through_the_router_to_the_target(serve, rece
     assert sent["tracestate"] == "vendor=1"
     assert values_of(request.attributes)["tandem.request_id"] == reply.headers["x-tandem-request-id"]
     assert values_of(decide.attributes)["tandem.because"] == reply.headers["x-tandem-because"]
+
+
+async def test_a_request_tells_the_url_that_was_asked_and_the_router_that_was(serve, receiver):
+    async with serve(extra="pass_through: {embeddings: spark}\n") as tandem:
+        await call(tandem.port, "/chat/completions", chat())
+        await call(tandem.port, "/v1/embeddings/deep?x=1", {"model": "m", "input": "hi"})
+    told = [values_of(family_of(spans)[0].attributes) for spans in receiver.traces.values()]
+
+    assert {(each["http.route"], each["url.path"], each["url.scheme"]) for each in told} == {
+        ("/v1/chat/completions", "/chat/completions", "http"),
+        ("/v1/embeddings", "/v1/embeddings/deep", "http"),
+    }
+    (resource,) = read_batch(receiver.taken[0]).resource_spans
+    assert values_of(resource.resource.attributes)["service.instance.id"] == name_replica()
 
 
 async def test_a_callers_trace_that_is_not_sampled_is_not_recorded_and_reaches_the_target_as_it_came(serve, receiver, upstream):

@@ -6,11 +6,12 @@ from router.contract.request import Json, JsonObject
 from router.contract.usage import Usage
 from router.dialects.composer import data_frame
 from router.dialects.fields import as_count, as_list, as_object
-from router.dialects.sse import Frame, StreamEnd
+from router.dialects.sse import Frame, StreamEnd, split_frames
 from router.dialects.timings import read_timings
 
 TELLING = re.compile(rb'"(?:finish_reason|usage|error)"\s*:\s*[^n\s]|\[DONE\]')
 """Matches frames that `read_end` needs. Every token's frame has these fields too, but null."""
+_OF_ONE_CHUNK = ("choices", "usage", "timings")
 _TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
 
 
@@ -71,6 +72,22 @@ def write_refusal(status: int, message: str, code: str, param: str | None, reque
 
 def write_failure(status: int, message: str, code: str, request_id: str) -> bytes:
     return data_frame(write_refusal(status, message, code, None, request_id))
+
+
+def write_cut(sent: bytes, usage: Usage) -> bytes:
+    """Finishes every answer that has begun. Clients that asked for usage do without."""
+    chunk: JsonObject = {}
+    begun: dict[int, JsonObject] = {}
+    for frame in split_frames(sent):
+        for choice in map(as_object, as_list(frame.json().get("choices"))):
+            chunk, begun[as_count(choice.get("index"))] = frame.json(), choice
+    open_choices = {index: choice for index, choice in begun.items() if not choice.get("finish_reason")}
+    ends: list[Json] = [
+        {"index": index, **({"text": ""} if "text" in choice else {"delta": {}}), "finish_reason": "length"}
+        for index, choice in open_choices.items()
+    ]
+    head = {name: value for name, value in chunk.items() if name not in _OF_ONE_CHUNK}
+    return data_frame({**head, "choices": ends}) + b"data: [DONE]\n\n"
 
 
 def word_too_long(message: str) -> str:

@@ -54,8 +54,11 @@ def read_draft(body: JsonObject) -> Draft:
         _read_message(draft, message, where)
     _read_choice(draft, body.get("tool_choice"))
     draft.parallel = expect.flag(body, "parallel_tool_calls")
+    old_choice = body.get("function_call")
+    if old_choice is not None and not isinstance(old_choice, (str, dict)):
+        raise expect.unexpected("function_call", old_choice, "a string or an object")
     if asks_for_old_calls(body):
-        _read_old_choice(draft, body.get("function_call"))
+        _read_old_choice(draft, old_choice)
         draft.parallel = False  # an answer holds one call
     draft.schema = _read_schema(body)
     draft.max_tokens = expect.first_whole(body, LIMIT_FIELDS)
@@ -65,7 +68,7 @@ def read_draft(body: JsonObject) -> Draft:
     reasoning = expect.mapping(body, "reasoning")
     draft.effort = expect.text(body, "reasoning_effort") or expect.text(reasoning, "effort", "reasoning") or None
     draft.drop_unread_of("reasoning", reasoning, _READ_OF_REASONING)
-    if body.get("store") is True:
+    if expect.flag(body, "store"):
         draft.drop("store")
     draft.verbosity = expect.text(body, "verbosity") or None
     draft.drop_unread(body, _READ)
@@ -215,11 +218,11 @@ def _offer_function(draft: Draft, function: JsonObject, where: str, mark: Mark =
     draft.drop_unread_of("tools", function, _READ_OF_FUNCTION)
 
 
-def _read_old_choice(draft: Draft, choice: Json) -> None:
+def _read_old_choice(draft: Draft, choice: str | JsonObject | None) -> None:
     if isinstance(choice, dict):
         draft.choose("one", draft.name_tool(expect.needed_text(choice, "name", "function_call")))
     elif choice is not None:
-        draft.choose(expect.one_of(str(choice), ("auto", "none"), "function_call"))
+        draft.choose(expect.one_of(choice, ("auto", "none"), "function_call"))
 
 
 def read_word_of_choice(draft: Draft, choice: Json) -> JsonObject | None:

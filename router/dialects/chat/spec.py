@@ -6,7 +6,7 @@ from router.dialects.chat.draft_reader import read_draft
 from router.dialects.chat.draft_writer import write_draft
 from router.dialects.chat.old_calls import compose_chat
 from router.dialects.chat.parse import ChatParser
-from router.dialects.spec import DialectSpec, Silent, Translation
+from router.dialects.spec import OPENAI_LIMITS, DialectSpec, Silent, Translation
 
 CHAT = DialectSpec(
     name=Dialect.CHAT,
@@ -39,6 +39,8 @@ CHAT = DialectSpec(
     composer=compose_chat,
     write_refusal=answer.write_refusal,
     write_failure=answer.write_failure,
+    write_cut=answer.write_cut,
+    limits=OPENAI_LIMITS,
     word_too_long=answer.word_too_long,
     translation=Translation(read_draft, write_draft, ChatParser),
 )

@@ -9,7 +9,7 @@ from router.contract.request import Json, JsonObject
 from router.contract.usage import Usage
 from router.dialects.composer import named_frame
 from router.dialects.fields import as_count, as_object
-from router.dialects.sse import Frame, StreamEnd
+from router.dialects.sse import Frame, StreamEnd, split_frames
 
 TELLING = re.compile(rb'"(?:message_(?:start|delta|stop)|error)"|event:\s*(?:message_(?:start|delta|stop)|error)')
 """Matches frames that `read_end` needs. Hosts name an event on its own line, in its data, or both."""
@@ -93,6 +93,24 @@ def write_refusal(status: int, message: str, code: str, param: str | None, reque
 
 def write_failure(status: int, message: str, code: str, request_id: str) -> bytes:
     return named_frame("error", write_refusal(status, message, code, None, request_id))
+
+
+def write_cut(sent: bytes, usage: Usage) -> bytes:
+    """Closes the open block."""
+    index: Json = None
+    for frame in split_frames(sent):
+        if frame.kind in ("content_block_start", "content_block_delta"):
+            index = frame.json().get("index")
+        elif frame.kind == "content_block_stop":
+            index = None
+    frames = b"" if index is None else _write_event("content_block_stop", {"index": index})
+    stop: JsonObject = {"stop_reason": "max_tokens", "stop_sequence": None}
+    frames += _write_event("message_delta", {"delta": stop, "usage": {"output_tokens": usage.output_tokens}})
+    return frames + _write_event("message_stop", {})
+
+
+def _write_event(kind: str, fields: JsonObject) -> bytes:
+    return named_frame(kind, {"type": kind, **fields})
 
 
 def word_too_long(message: str) -> str:

@@ -6,6 +6,7 @@ from router.contract.request import Json, JsonObject
 from router.contract.usage import Usage
 from router.dialects.composer import named_frame
 from router.dialects.fields import as_count, as_object
+from router.dialects.responses.failures import write_stream_error
 from router.dialects.responses.said_back import say_back
 from router.dialects.sse import Frame, StreamEnd
 from router.dialects.timings import read_timings
@@ -65,6 +66,9 @@ def read_usage(value: Json) -> Usage | None:
 
 
 def write_failure(status: int, message: str, code: str, request_id: str) -> bytes:
-    error: JsonObject = {"code": code, "message": message}
-    response: JsonObject = {**_EMPTY_RESPONSE, "id": f"resp_{request_id.removeprefix('req_')}", "error": error}
+    response: JsonObject = {
+        **_EMPTY_RESPONSE,
+        "id": f"resp_{request_id.removeprefix('req_')}",
+        "error": write_stream_error(code, message),
+    }
     return named_frame("response.failed", {"type": "response.failed", "sequence_number": 0, "response": response})

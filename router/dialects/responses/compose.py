@@ -8,6 +8,7 @@ from router.contract.usage import Usage
 from router.dialects.client_tools import CallItem
 from router.dialects.composer import Answer, Composer, Finish, Shape, cut_free_form, free_form, is_blank, named_frame
 from router.dialects.fields import as_list
+from router.dialects.responses.failures import write_stream_error
 from router.dialects.responses.said_back import say_back
 from router.dialects.translate.envelope import OUR_REASONING
 
@@ -270,7 +271,7 @@ class ResponsesComposer(Composer):
         return self._event("response.in_progress", {"response": {**self._response("in_progress"), "output": []}})
 
     def fail(self, status: int, code: str, message: str) -> bytes:
-        failed: JsonObject = {**self._response("failed"), "error": {"code": code, "message": message}}
+        failed: JsonObject = {**self._response("failed"), "error": write_stream_error(code, message)}
         return self._event("response.failed", {"response": failed})
 
     def _status(self) -> str:

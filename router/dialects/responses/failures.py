@@ -19,12 +19,19 @@ _OTHERS = {
     **dict.fromkeys((RateLimited.code, BudgetSpent.code, TiersBusy.code, "rate_limit_error", "insufficient_quota"), _LIMIT),
     **dict.fromkeys((TooLong.code, "invalid_request_error"), _PROMPT),
 }
+_ACTED_ON = frozenset({TooLong.code, "insufficient_quota", "usage_not_included", "server_is_overloaded", "slow_down"})
+"""Codes outside the list on which Codex compacts, stops or waits. OpenAI's own streams end with them too."""
 
 
 def write_error(code: str, message: str, usual: str = _SERVER) -> JsonObject:
     """An error with a code of the list, `usual` if none fits better. The finer one, if there is one, is its `reason`."""
     known = code if code in _CODES else _OTHERS.get(code, usual)
     return {"code": known, "message": message, **({} if known == code else {"reason": code})}
+
+
+def write_stream_error(code: str, message: str) -> JsonObject:
+    """The error of a stream that fails while its client reads it."""
+    return {"code": code, "message": message} if code in _ACTED_ON else write_error(code, message)
 
 
 def read_error(told: Json) -> JsonObject:

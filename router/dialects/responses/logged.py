@@ -13,8 +13,10 @@ import orjson
 from router.contract.digits import as_written, parse_exactly
 from router.contract.job import JobState, Segment
 from router.contract.request import Json, JsonObject
+from router.contract.usage import Usage
 from router.dialects.composer import named_frame
-from router.dialects.fields import as_list, as_object, as_text
+from router.dialects.fields import as_count, as_list, as_object, as_text
+from router.dialects.responses.compose import responses_usage
 from router.dialects.responses.failures import read_error
 from router.dialects.sse import FRAME_ENDS, Frame, split_frames
 
@@ -203,13 +205,27 @@ def assemble_output(frames: bytes) -> list[Json]:
     return [items[index] for index in sorted(items)]
 
 
+def write_cut(sent: bytes, usage: Usage) -> bytes:
+    """The response as far as it was written, incomplete."""
+    response: JsonObject = {}
+    number = -1
+    for frame in split_frames(sent):
+        body = _read(frame)
+        number = max(number, as_count(body.get("sequence_number")))
+        response = as_object(body.get("response")) or response
+    whole: JsonObject = {
+        **response,
+        "status": "incomplete",
+        "incomplete_details": {"reason": "max_output_tokens"},
+        "output": assemble_output(sent),
+        "usage": responses_usage(usage),
+    }
+    kind = "response.incomplete"
+    return named_frame(kind, {"type": kind, "sequence_number": number + 1, "response": whole})
+
+
 def join_frames(segments: Iterable[Segment]) -> bytes:
     return b"".join(segment.frames for segment in segments)
-
-
-def count_frames(log: bytes) -> int:
-    """Frames in a log. Numbers do not tell: targets may begin with any."""
-    return log.count(b"\n\n")
 
 
 def parse_response(raw: bytes) -> JsonObject:

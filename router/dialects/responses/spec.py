@@ -2,12 +2,12 @@
 
 from router.contract.words import Dialect, Operation
 from router.dialects.chat import answer as chat_answer
-from router.dialects.responses import answer, request
+from router.dialects.responses import answer, logged, request
 from router.dialects.responses.compose import ResponsesComposer
 from router.dialects.responses.draft_reader import read_draft
 from router.dialects.responses.draft_writer import write_draft
 from router.dialects.responses.parse import ResponsesParser
-from router.dialects.spec import DialectSpec, Silent, Translation
+from router.dialects.spec import OPENAI_LIMITS, DialectSpec, Silent, Translation
 
 RESPONSES = DialectSpec(
     name=Dialect.RESPONSES,
@@ -44,6 +44,8 @@ RESPONSES = DialectSpec(
     composer=ResponsesComposer,
     write_refusal=chat_answer.write_refusal,
     write_failure=answer.write_failure,
+    write_cut=logged.write_cut,
+    limits=OPENAI_LIMITS,
     word_too_long=chat_answer.word_too_long,
     translation=Translation(read_draft, write_draft, ResponsesParser),
 )

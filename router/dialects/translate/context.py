@@ -7,6 +7,7 @@ from hashlib import blake2b
 from router.contract.request import Json, JsonObject
 from router.contract.target import Target
 from router.contract.words import Feature
+from router.dialects.cap import Cap
 from router.dialects.hosts import ORDINARY, Quirks
 from router.dialects.translate.draft import Draft, Mark
 
@@ -25,6 +26,7 @@ class WriteContext:
     efforts: Mapping[str, str] = field(default_factory=dict)
     prompt_tokens: int = 0
     caches_when_asked: bool = False
+    cap: Cap | None = None
 
     def effort(self, draft: Draft, defaults: Mapping[str, str] = DEFAULT_EFFORTS) -> str | None:
         """The caller's effort under the target's name; None if absent or not accepted."""
@@ -45,6 +47,9 @@ class WriteContext:
     def limit(self, draft: Draft, default: int | None = None, least: int = 1) -> int | None:
         """The answer's token limit: the caller's, within the room that the prompt leaves in the window."""
         asked = draft.max_tokens or default
+        if self.cap is not None:
+            asked = self.cap.tokens
+            draft.drop(*self.cap.words)
         if asked is None:
             return None
         room = max(_LEAST_ROOM, self.target.window_tokens - self.prompt_tokens)

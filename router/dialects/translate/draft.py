@@ -15,6 +15,7 @@ from router.contract.errors import BadRequest, Misfit
 from router.contract.request import Json, JsonObject
 from router.dialects.client_tools import CallItem
 from router.dialects.composer import CUSTOM_FIELD, Shape, is_blank
+from router.dialects.translate import expect
 
 DEFAULT_SCHEMA_NAME = "answer"
 """Schema name for dialects that require one, if the caller gave none."""
@@ -183,8 +184,8 @@ class Draft:
 
     def read_mark(self, block: JsonObject) -> Mark:
         """A cache mark as Messages and some chat clients write it."""
-        mark = block.get("cache_control")
-        if not isinstance(mark, dict) or not mark:
+        mark = expect.mapping(block, "cache_control")
+        if not mark:
             return None
         self.marks_itself = True
         return mark

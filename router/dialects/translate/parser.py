@@ -64,6 +64,10 @@ class AnswerParser(ABC):
         return frames + self._composer.close(self.end.finish, self.end.usage)
 
     @property
+    def written_bytes(self) -> int:
+        return self._sequencer.written_bytes
+
+    @property
     def has_finish(self) -> bool:
         """Whether the target said how its answer ended, even without a final event."""
         return self.end.finish is not None and self.failure is None

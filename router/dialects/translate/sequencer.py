@@ -49,18 +49,23 @@ class CallSequencer:
         self._open: _Call | None = None
         self._waiting: deque[_Call | tuple[Callable[[str], bytes], str]] = deque()
         self._calls: dict[Json, _Call] = {}
+        self.written_bytes = 0
+        """Text that the target wrote, even where the caller does not get it."""
 
     @property
     def has_calls(self) -> bool:
         return bool(self._calls)
 
     def text(self, words: str) -> bytes:
+        self.written_bytes += len(words.encode())
         return self._say(self._composer.text, words)
 
     def refusal(self, words: str) -> bytes:
+        self.written_bytes += len(words.encode())
         return self._say(self._composer.refusal, words)
 
     def reasoning(self, words: str) -> bytes:
+        self.written_bytes += len(words.encode())
         return self._say(self._composer.reasoning, words)
 
     def envelope(self, envelope: str) -> bytes:
@@ -95,6 +100,7 @@ class CallSequencer:
             if delta.isspace():
                 return b""
             raise ValueError("arguments without an open call")
+        self.written_bytes += len(delta.encode())
         call.add(delta)
         return self._tell(call, delta) if call is self._open else b""
 

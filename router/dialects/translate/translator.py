@@ -7,7 +7,7 @@ from router.contract.errors import TandemError, TooLong
 from router.contract.usage import Timings, Usage
 from router.contract.words import Dialect
 from router.dialects.accounts import account_code
-from router.dialects.composer import Composer
+from router.dialects.composer import Composer, Finish
 from router.dialects.error_bodies import find_told
 from router.dialects.fields import as_object, as_text
 from router.dialects.refusals import failure_words, foreign_refusal, in_callers_words
@@ -31,6 +31,11 @@ class AnswerTranslator:
     @property
     def usage(self) -> Usage | None:
         return self._parser.end.usage
+
+    @property
+    def written_bytes(self) -> int:
+        """Bytes of text that the target wrote so far."""
+        return self._parser.written_bytes
 
     @property
     def timings(self) -> Timings | None:
@@ -94,6 +99,12 @@ class AnswerTranslator:
     def _end(self) -> bytes:
         self._has_ended = True
         return self._parser.finish()
+
+    def cut(self, usage: Usage) -> bytes:
+        """End the answer here, for its length."""
+        end = self._parser.end
+        end.finish, end.usage = Finish.LENGTH, usage
+        return self._end()
 
     def finish(self) -> bytes:
         """End the stream. Nothing is added if the final event is missing: the caller must see the cut."""

@@ -10,6 +10,7 @@ from router.contract.usage import Usage
 from router.dispatch.live.circuit import Circuit
 from router.dispatch.live.pace import Pace
 from router.dispatch.live.queue import Queue
+from router.dispatch.meter import TokenSize
 
 RESTED_WAIT_SECONDS = 60.0
 """Expected wait at a resting target: long enough that any other is preferred."""
@@ -60,6 +61,7 @@ class LiveTarget:
         self.target = target
         self.window, self.pace, self.circuit = Window(target), Pace(target.typical), Circuit()
         self.queue = Queue(self.pace)
+        self.token_size = TokenSize()
         self.ratio, self.failures = WorkRatio(), NOTHING_LEARNED
         self.waiters: list[asyncio.Future[None]] = []
         """Requests that move here once it is known to serve."""
@@ -127,6 +129,7 @@ class LiveTarget:
         self.pace.follow(target.typical, is_other_model=is_other)
         if is_other:
             self.queue.forget()
+            self.token_size = TokenSize()
         self.window.follow(target)
         self.target = target
 

@@ -131,7 +131,7 @@ class AsgiApp:
             route = head.route
             if route is None and (passed := read_passed(head.path)) is not None:
                 dialect = dialect_of_path(head.path)
-                arrival = Arrival(request_id, dialect, Operation.CREATE, head.headers, b"", caller, head.key)
+                arrival = Arrival(request_id, dialect, Operation.CREATE, head.headers, b"", caller, head.key, path=head.path)
                 await self._pass_on(passed, scope, head, arrival, receive, send)
                 return
             if route is None:
@@ -140,7 +140,8 @@ class AsgiApp:
                 await control(scope, receive, send)
                 return
             body = await collect_body(_body_pieces(receive), self._admission.limits)
-            arrival = Arrival(request_id, route.dialect, route.operation, head.headers, body, caller, head.key)
+            dialect, operation = route.dialect, route.operation
+            arrival = Arrival(request_id, dialect, operation, head.headers, body, caller, head.key, path=head.path)
             await self._serve(arrival, receive, send)
         except TandemError as error:
             await send_refusal(send, error, dialect_of_path(head.path, head.headers), request_id)

@@ -1,6 +1,7 @@
 """uvicorn's protocol for connections that were handed over, with the deadlines and limits that it lacks."""
 
 import asyncio
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -22,6 +23,7 @@ _MAX_BODY_BYTES_BEHIND_A_HEAD = 65_536
 _MAX_PIPELINED_BYTES = 65_536
 _MAX_PIPELINED = 64
 _VERSIONS = ("1.0", "1.1")
+_ABSOLUTE = re.compile(rb"https?://(?P<host>[^/?#@]+)(?P<path>(?:[/?].*)?)", re.IGNORECASE | re.DOTALL).fullmatch
 _CODINGS: tuple[list[bytes], ...] = ([], [b"chunked"])
 
 
@@ -105,16 +107,25 @@ class ControlConnection(HttpToolsProtocol):
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """Check the request line and framing. Absolute URLs are for forward proxies."""
+        """Check the request line and framing."""
         self._in_head = self._reads_fields = False
         if self._ignores_input:
             return
+        if self.url[:4].lower() == b"http":
+            self._read_absolute()
         if not self.url.startswith(b"/") or b"#" in self.url:
-            self._reject(BadRequest("the request target must be a path"))
+            self._reject(BadRequest("the request target must be a path or an http URL"))
         elif self.parser.get_http_version() not in _VERSIONS or self._codings() not in _CODINGS:
             self._reject(BadRequest(INVALID))
         else:
             self._begin_cycle()
+
+    def _read_absolute(self) -> None:
+        """Take host and path from an absolute URL, which clients send to a proxy. Its host counts (RFC 9112, 3.2.2)."""
+        found = _ABSOLUTE(self.url)
+        if found is not None:
+            self.url = found["path"] if found["path"].startswith(b"/") else b"/" + found["path"]
+            self.headers[:] = [(name, found["host"] if name == b"host" else value) for name, value in self.headers]
 
     def _codings(self) -> list[bytes]:
         return [value.strip().lower() for name, value in self.headers if name == b"transfer-encoding"]

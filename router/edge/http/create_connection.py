@@ -192,7 +192,9 @@ class CreateConnection(asyncio.Protocol):
         )
         route = head.route
         assert route is not None
-        arrival = Arrival(new_request_id(), route.dialect, route.operation, head.headers, body, self._caller, head.key)
+        arrival = Arrival(
+            new_request_id(), route.dialect, route.operation, head.headers, body, self._caller, head.key, path=head.path
+        )
         self._exchange, task = self._admission.start(arrival, sink, self._loop)
         if task is None:
             self._loop.call_soon(self._served)  # not directly: pipelined requests would deepen the stack

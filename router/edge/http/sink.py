@@ -1,6 +1,7 @@
 """Writes an answer to the connection of a create call."""
 
 import asyncio
+from email.utils import formatdate
 from http import HTTPStatus
 from typing import Protocol
 
@@ -12,13 +13,27 @@ from router.contract.sinks import AnswerFact
 from router.dialects.headers import write_comment
 from router.loop.together import Outbox
 
-_STATUS_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}" for status in HTTPStatus}
+_PHRASES = {status.value: status.phrase for status in HTTPStatus}
 _write_line = ": ".join
+
+
+class _Beginnings(dict[int, str]):
+    """The status line and `Date` by status, so that answers of one second share them."""
+
+    def __missing__(self, status: int) -> str:
+        beginning = f"HTTP/1.1 {status} {_PHRASES.get(status, 'Status')}\r\ndate: {formatdate(usegmt=True)}"
+        self[status] = beginning
+        return beginning
+
+
+_BEGINNINGS = _Beginnings()
+forget_date = _BEGINNINGS.clear
+"""Called once a second by the server."""
 
 
 def write_head(status: int, headers: Headers, closes: bool, may_chunk: bool = True) -> tuple[bytes, bool]:
     """The head of an answer, and whether its body is chunked. HTTP/1.0 marks its end by closing."""
-    head = "\r\n".join([_STATUS_LINES.get(status) or f"HTTP/1.1 {status} Status", *map(_write_line, headers)])
+    head = "\r\n".join([_BEGINNINGS[status], *map(_write_line, headers)])
     is_chunked = may_chunk and "\r\ncontent-length: " not in head
     if is_chunked:
         head += "\r\ntransfer-encoding: chunked"

@@ -8,6 +8,7 @@ import asyncio
 import zlib
 from collections import deque
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from msgspec import Struct
@@ -120,7 +121,10 @@ class Incoming(Generic[_M]):
         from websockets.http11 import Request
 
         if isinstance(event, Request):
-            protocol.send_response(protocol.accept(event))
+            response = protocol.accept(event)
+            if response.status_code != HTTPStatus.SWITCHING_PROTOCOLS:
+                response.headers["Sec-WebSocket-Version"] = "13"  # what is spoken here (RFC 6455, 4.4)
+            protocol.send_response(response)
         elif not isinstance(event, Frame) or protocol.state.name != "OPEN":
             return  # what preceded a close in one read is not answered
         elif event.opcode is Opcode.BINARY:

@@ -243,7 +243,15 @@ class Lanes:
         sink = FrameSink(self._socket, request_id, create.lane, headers.get(FRAMES) == "1")
         lane.running = running = _InFlight(create, sink)
         arrival = Arrival(
-            request_id, route.dialect, route.operation, headers, create.raw, caller, handshake.key, self._responses
+            request_id,
+            route.dialect,
+            route.operation,
+            headers,
+            create.raw,
+            caller,
+            handshake.key,
+            self._responses,
+            path=handshake.path,
         )
         running.exchange, task = self._admission.start(arrival, running.sink, self._loop)
         if task is None:

@@ -204,9 +204,9 @@ async def renew(connection: Any, job: Job, owner: str, now: float | None, lease_
     return _has_changed(await connection.execute(statement, job.id, owner, job.attempt, now, lease_seconds))
 
 
-async def release(connection: Any, owner: str, job_id: str | None = None) -> None:
-    statement = "UPDATE tandem.jobs SET leased_until = 0 WHERE owner = $1 AND id = coalesce($2::text, id) AND state = 'running'"
-    await connection.execute(statement, owner, job_id)
+async def release(connection: Any, job: Job) -> None:
+    statement = f"UPDATE tandem.jobs SET leased_until = 0 WHERE {_OWNED}"  # noqa: S608  fixed names
+    await connection.execute(statement, job.id, job.owner, job.attempt)
 
 
 async def append(connection: Any, job: Job, segments: Sequence[Segment], payload: str) -> bool:

@@ -85,10 +85,10 @@ class PostgresJobs(JobQuestions):
         async with self._link.borrow() as connection:
             return await job_rows.renew(connection, job, owner, self._now(), lease_seconds)
 
-    async def release(self, owner: str, job_id: str | None = None) -> None:
+    async def release(self, job: Job) -> None:
         async with self._link.borrow() as connection:
-            await job_rows.release(connection, owner, job_id)
-            self._known -= self._known.copy() if job_id is None else {job_id}
+            await job_rows.release(connection, job)
+            self._known.discard(job.id)
             await job_rows.notify(connection, self._write())
         self._watches.note_all()
 

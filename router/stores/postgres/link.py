@@ -139,9 +139,11 @@ class Link:
         return connection
 
     def _put_back(self, connection: Any) -> None:
+        if connection.is_closed():
+            return
         if self._is_closed or connection.is_in_transaction():
             connection.terminate()
-        elif not connection.is_closed():
+        else:
             self._idle.append(connection)
 
     def _drop_idle(self) -> None:

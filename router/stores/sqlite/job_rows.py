@@ -111,9 +111,9 @@ def renew(database: sqlite3.Connection, job: Job, owner: str, until: float) -> b
     return database.execute(statement, (until, job.id, owner, job.attempt)).rowcount > 0
 
 
-def release(database: sqlite3.Connection, owner: str, job_id: str | None = None) -> None:
-    released = "UPDATE jobs SET leased_until = 0 WHERE owner = ? AND id = ifnull(?, id) AND state = 'running'"
-    database.execute(released, (owner, job_id))
+def release(database: sqlite3.Connection, job: Job) -> None:
+    owned = (job.id, job.owner, job.attempt)
+    database.execute(f"UPDATE jobs SET leased_until = 0 WHERE {_OWNED}", owned)  # noqa: S608  fixed names
 
 
 def append(database: sqlite3.Connection, job: Job, segments: Sequence[Segment]) -> bool:

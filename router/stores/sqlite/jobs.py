@@ -70,8 +70,8 @@ class SqlJobs(JobQuestions):
         until = self._clock() + lease_seconds
         return await self._write(lambda database: job_rows.renew(database, job, owner, until), is_synced=False)
 
-    async def release(self, owner: str, job_id: str | None = None) -> None:
-        await self._write(lambda database: job_rows.release(database, owner, job_id))
+    async def release(self, job: Job) -> None:
+        await self._write(lambda database: job_rows.release(database, job))
         self._watches.note_all()
 
     async def append(self, job: Job, segments: Sequence[Segment]) -> bool:

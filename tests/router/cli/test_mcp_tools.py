@@ -68,6 +68,18 @@ async def test_collecting_waits_until_the_result_is_there(server, tools, clock):
     assert clock.now == 3.0
 
 
+async def test_a_client_that_waits_hears_of_the_task_every_three_seconds(server, tools):
+    server.responses = [make_response(status=RUNNING)] * 8 + [make_response("the race is in line 7")]
+    heard = []
+
+    async def report(progress: float, state: str) -> None:
+        heard.append((progress, state.partition(",")[0]))
+
+    await tools.call("collect", {"id": JOB, "wait_seconds": 30}, report=report)
+
+    assert heard == [(3.0, f"{JOB}: running"), (6.0, f"{JOB}: running")]
+
+
 @pytest.mark.parametrize(("given", "waited"), [(0, 0.0), (2, 2.0), (1e9, float(MOST_WAIT_SECONDS)), (-1, 0.0)])
 async def test_collecting_waits_no_longer_than_it_was_told_or_a_client_allows(server, tools, clock, given, waited):
     server.responses = [make_response(status=RUNNING)]
@@ -122,7 +134,6 @@ async def test_tasks_are_listed_and_cancelled(server, tools):
         ("delegate", {"task": "x" * 3_000_000}, "too long"),
         ("list", {"id": "x"}, "list has no argument id. It takes: no arguments"),
         ("check", {"id": "resp_9"}, "there is no delegated task resp_9"),
-        ("shout", {}, "unknown tool: shout"),
     ],
 )
 async def test_a_wrong_call_is_an_answer_that_says_what_would_be_right(tools, name, given, words):

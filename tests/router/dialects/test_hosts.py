@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from router.dialects.hosts import caches_when_asked, quirks_of, says_too_long
+from router.dialects.hosts import caches_when_asked, find_longest_limit, quirks_of, says_too_long
 from tests.tools.bridging import CHAT, MESSAGES, RESPONSES, answer_to
 
 
@@ -66,3 +66,18 @@ def test_a_refusal_for_length_is_known_by_its_words(subtests):
     ]:
         with subtests.test(words=words, expected=expected):
             assert says_too_long(words) is expected
+
+
+@pytest.mark.parametrize(
+    ("words", "longest"),
+    [
+        ("max_tokens is too large: 32000. This model supports at most 16384 completion tokens", 16_384),
+        ("max_tokens: 32000 > 8192, which is the maximum allowed number of output tokens for claude-3", 8_192),
+        ("`max_completion_tokens` must be less than or equal to `8192`, the maximum value", 8_192),
+        ("'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.", None),
+        ("max_tokens is too large: 32000. This model's maximum context length is 20000 tokens", None),
+        ("temperature must be 1, and 4096 is not", None),
+    ],
+)
+def test_the_longest_limit_is_read_from_the_refusal_of_a_longer_one(words, longest):
+    assert find_longest_limit(words, 32_000) == longest

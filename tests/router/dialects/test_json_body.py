@@ -159,6 +159,8 @@ def test_a_large_body_of_few_values_is_parsed():
     ("body", "field"),
     [
         ({"n": 129}, "n"),
+        ({"n": 8.0}, "n"),
+        ({"best_of": 8e0}, "best_of"),
         ({"temperature": "hot"}, "temperature"),
         ({"max_tokens": True}, "max_tokens"),
         ({"top_p": -3}, "top_p"),

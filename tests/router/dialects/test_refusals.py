@@ -3,9 +3,11 @@ import time
 
 import pytest
 
+from router.contract.allowance import Left
 from router.contract.errors import (
     BadRequest,
     BudgetSpent,
+    RateLimited,
     TiersBusy,
     TooLong,
     Unavailable,
@@ -15,7 +17,7 @@ from router.contract.errors import (
     UpstreamRefused,
 )
 from router.contract.words import Dialect
-from router.dialects.refusals import failure_event, refusal_body, refusal_headers, usage_limit
+from router.dialects.refusals import failure_event, refusal_body, refusal_headers, usage_limit, write_refusal
 
 LONG = TooLong("prompt is too long: 212400 tokens > 200000 maximum. No deep target is larger")
 
@@ -39,6 +41,35 @@ def test_every_429_says_when_to_come_again_and_never_later_than_a_minute():
     assert plain["retry-after"] == "1"
     assert long["retry-after"] == "60"
     assert long["retry-after-ms"] == "60000"
+
+
+@pytest.mark.parametrize("dialect", [Dialect.CHAT, Dialect.RESPONSES, Dialect.COMPLETIONS])
+def test_a_caller_over_its_limits_is_told_them_by_openais_names(dialect):
+    error = RateLimited("x", left=(Left("requests", 3, 0, 42.128), Left("tokens", 9_000, 100, 0.0)))
+
+    assert limits_in(write_refusal(error, dialect, "req_1").headers) == {
+        "x-ratelimit-limit-requests": "3",
+        "x-ratelimit-remaining-requests": "0",
+        "x-ratelimit-reset-requests": "42.13s",
+        "x-ratelimit-limit-tokens": "9000",
+        "x-ratelimit-remaining-tokens": "100",
+        "x-ratelimit-reset-tokens": "0s",
+    }
+
+
+def test_a_caller_over_its_limits_is_told_them_by_anthropics_names(monkeypatch):
+    monkeypatch.setattr("time.time", lambda: 1_700_000_000.5)
+    error = RateLimited("x", left=(Left("requests", 3, 0, 42.1),))
+
+    assert limits_in(write_refusal(error, Dialect.MESSAGES, "req_1").headers) == {
+        "anthropic-ratelimit-requests-limit": "3",
+        "anthropic-ratelimit-requests-remaining": "0",
+        "anthropic-ratelimit-requests-reset": "2023-11-14T22:14:03Z",
+    }
+
+
+def limits_in(headers) -> dict[str, str]:
+    return {name: value for name, value in headers if "ratelimit" in name}
 
 
 @pytest.mark.parametrize(("seconds", "told"), [(7_200.5, "7201"), (None, None)])

@@ -115,6 +115,22 @@ async def test_a_frame_of_many_megabytes_is_joined_once_and_not_for_each_piece(s
     assert shared.left == room
 
 
+async def test_memory_for_frames_of_a_job_that_is_lost_while_they_are_written_is_given_back_once(store, monkeypatch):
+    shared = SharedLog()
+    room = shared.left
+    sink, writing = await begin(store, shared)
+
+    async def lose(job, segments) -> bool:
+        sink.abandon()
+        return True
+
+    monkeypatch.setattr(store, "append", lose)
+    sink.write(FRAMES[0])
+    await writing
+
+    assert shared.left == room
+
+
 async def test_a_last_frame_without_an_empty_line_ends_the_job(store):
     sink, writing = await begin(store)
 

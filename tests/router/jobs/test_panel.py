@@ -1,18 +1,22 @@
 """The pages of background work, as far as whole requests do not show them."""
 
+import json
 from types import SimpleNamespace
 
 import pytest
 
+from router.contract.caller import LOCAL, Caller
 from router.contract.errors import RateLimited
 from router.contract.job import JobState
 from router.contract.stores import StoreUnusable
-from router.jobs.panel import Polls, read_figures
+from router.edge.control.panel import Asked
+from router.jobs.panel import Polls, Responses, read_figures
 from router.sessions.ended_jobs import EndedJobs
 from router.stores.sqlite.jobs import MemoryJobs
 from tests.tools.background import begin, poll
 from tests.tools.http import call
 from tests.tools.jobs import LEASE_SECONDS, MANY, Observing, make_ending, make_job
+from tests.tools.kept import ANN
 
 
 def test_a_client_that_polls_without_a_pause_is_told_to_wait():
@@ -50,6 +54,21 @@ async def test_jobs_are_listed_newest_first_a_page_at_a_time(simulated):
     assert (rest["before"], failed["data"]) == (None, [])
     assert first["data"][0]["title"] == "plan the migration"
     assert (await call(simulated.port, f"/tandem/jobs/{made[0]}")).json["state"] == "completed"
+
+
+@pytest.mark.parametrize(
+    ("caller", "key", "listed"),
+    [(LOCAL, None, ["resp_1"]), (LOCAL, "k_1", ["resp_1"]), (ANN, None, ["resp_1"]), (Caller("key-b"), None, [])],
+)
+async def test_a_caller_that_is_known_by_a_targets_key_alone_is_no_admin(caller, key, listed):
+    store = MemoryJobs(keep_seconds=3_600.0)
+    await store.add(make_job("resp_1", ANN), MANY)
+    page = next(page for page in Responses(None, SimpleNamespace(store=store)).pages if page.path == "/tandem/jobs")
+
+    answer = await page.answer(Asked("req_1", caller, {}, {}, {}, None, key=key))
+
+    assert [job["id"] for job in json.loads(answer.body)["data"]] == listed
+    await store.close()
 
 
 async def test_a_store_that_cannot_be_read_is_said_to_be_so(simulated, monkeypatch):

@@ -1,7 +1,9 @@
 """Running jobs: how many at once, for how long, and what becomes of those that cannot go on."""
 
 import asyncio
+import itertools
 import json
+from math import ceil
 
 import pytest
 from msgspec.structs import replace
@@ -11,7 +13,8 @@ from router.contract.stores import StoreUnusable
 from router.contract.target import Price
 from router.contract.words import Dialect, Outcome
 from router.dialects.responses.background import request_id_of
-from router.dialects.responses.logged import LogFrames, count_frames
+from router.dialects.responses.logged import LogFrames
+from router.dialects.sse import count_written
 from router.jobs import runner as runner_module
 from router.jobs.log_sink import read_log
 from router.jobs.runner import LEASE_SECONDS, Runner, write_lost_entry
@@ -22,10 +25,11 @@ from tests.tools.background import SPEECH, events_in
 from tests.tools.houses import make_house
 from tests.tools.jobs import MANY, make_ending, make_job, make_segment
 from tests.tools.kept import ANN, BOB
+from tests.tools.loop_clock import seconds_passed
 from tests.tools.scripted import ScriptedAdapter, answers, hangs, reach, streams
 from tests.tools.speech import write_stream
 from tests.tools.values import make_target
-from tests.tools.waiting import later, some_turns, until
+from tests.tools.waiting import by_the_clock, later, some_turns, until
 
 SPOKEN = write_stream("responses", SPEECH)
 WHOLE = streams(*SPOKEN)
@@ -153,7 +157,7 @@ async def test_a_job_that_cannot_be_begun_again_ends_with_what_was_said(store, r
     await store.read("resp_1", ANN, -1)
     if is_cancelled:
         await store.cancel("resp_1", ANN, make_ending(JobState.CANCELLED))
-    await store.release("gone")
+    await store.release(job)
 
     run(WHOLE)
     job = await over(store)
@@ -181,7 +185,7 @@ async def test_the_attempt_of_an_owner_that_is_gone_is_recorded_before_its_job_i
     job = await over(store)
 
     assert (job.state, job.attempt) == (JobState.COMPLETED, 2)
-    assert entries[0] == (request_id_of("resp_1", 1), Outcome.INTERRUPTED, frames.count(b"\n\n"))
+    assert entries[0] == (request_id_of("resp_1", 1), Outcome.INTERRUPTED, ceil(count_written(frames) / 4))
     assert entries[1][:2] == (request_id_of("resp_1", 2), Outcome.SERVED)
 
 
@@ -284,7 +288,7 @@ async def test_a_lost_job_whose_log_cannot_be_made_sense_of_is_ended(store, run,
     job = await store.claim("gone", LEASE_SECONDS, MANY)
     await store.append(job, [make_segment(0, 3)])
     await store.read("resp_1", ANN, -1)
-    await store.release("gone")
+    await store.release(job)
     monkeypatch.setattr(runner_module, "read_log", fail)
 
     run(WHOLE)
@@ -373,6 +377,56 @@ async def test_a_job_that_is_refused_at_its_deadline_is_recorded_as_its_attempt(
     assert [entry[0] for entry in entries] == [request_id_of("resp_1", 1)]
 
 
+@pytest.mark.jumping_clock
+async def test_a_job_that_tries_again_keeps_its_deadline(store, run):
+    busy = answers({"error": {"code": "tiers_busy", "message": "later"}}, status=400)
+    _, adapter = run(busy, busy, busy, WHOLE, deadline_seconds=12.0)
+    await add(store)
+
+    job = await over(store)
+
+    assert (job.state, len(adapter.opened)) == (JobState.FAILED, 3)
+
+
+@pytest.mark.jumping_clock
+async def test_the_lease_of_a_long_job_is_renewed_well_before_it_runs_out(store, run, monkeypatch):
+    renew, renewed = store.renew, [0.0]
+
+    async def note(*given):
+        renewed.append(seconds_passed())
+        return await renew(*given)
+
+    monkeypatch.setattr(store, "renew", note)
+    run(hangs)
+    await add(store)
+    await by_the_clock(3 * LEASE_SECONDS)
+
+    assert len(renewed) > 3
+    assert all(after - before <= LEASE_SECONDS / 2 for before, after in itertools.pairwise(renewed))
+
+
+async def test_a_job_that_is_claimed_while_the_runner_stops_is_released(store, run, monkeypatch):
+    claim, claimed, may_go_on = store.claim, [], asyncio.Event()
+
+    async def claim_slowly(*given):
+        if (job := await claim(*given)) is not None:
+            claimed.append(job)
+            await may_go_on.wait()
+        return job
+
+    monkeypatch.setattr(store, "claim", claim_slowly)
+    runner, adapter = run(WHOLE)
+    await add(store)
+    await until(lambda: claimed)
+    stopping = later(runner.stop())
+    await some_turns()
+    may_go_on.set()
+    await stopping
+
+    assert adapter.opened == []
+    assert (await claim("another", LEASE_SECONDS, MANY)).attempt == 2
+
+
 async def test_a_job_whose_earlier_response_is_gone_says_how_to_keep_responses(store, run):
     gone = {"error": {"code": "previous_response_not_found", "message": "Previous response with id 'resp_0' not found"}}
     run(answers(gone, status=400))
@@ -391,7 +445,7 @@ async def test_a_job_that_is_lost_is_ended_once_its_log_can_be_read(store, run, 
     job = await store.claim("gone", LEASE_SECONDS, MANY)
     await store.append(job, [make_segment(0, 3)])
     await store.read("resp_1", ANN, -1)
-    await store.release("gone")
+    await store.release(job)
     read, failures = store.read, [StoreUnusable("locked")] * 2
 
     async def fail_at_first(*given):
@@ -419,10 +473,10 @@ async def test_a_defect_of_the_runner_ends_its_job(store, run, monkeypatch):
     assert (await over(store)).state is JobState.FAILED
 
 
-def attempt_of(log: bytes, **more) -> tuple[Job, LogFrames, int]:
+def attempt_of(log: bytes, **more) -> tuple[Job, LogFrames, bytes]:
     job = make_job("resp_1", body=BODY, attempt=2, **more)
     (frames := LogFrames("resp_1")).take(log)
-    return job, frames, count_frames(log)
+    return job, frames, log
 
 
 @pytest.fixture
@@ -436,7 +490,8 @@ async def test_an_attempt_that_was_interrupted_has_an_estimate_of_its_tokens_and
 
     line = entry.line
     assert (line.id, line.job, line.outcome, line.key) == (request_id_of("resp_1", 2), "resp_1", "INTERRUPTED", "k_1")
-    assert (line.output_tokens, line.tokens_estimated) == (log.count(b"\n\n"), True)
+    assert (line.output_tokens, line.tokens_estimated) == (ceil(count_written(log) / 4), True)
+    assert line.output_tokens > 0
     assert line.input_tokens > 0
     assert line.cost_usd == pytest.approx((line.input_tokens + 2 * line.output_tokens) / 1e6)
     assert json.loads(entry.attempts)[0]["target"] == line.target
@@ -448,6 +503,12 @@ async def test_an_attempt_whose_log_has_its_end_was_served_and_has_the_tokens_th
 
     assert (entry.line.outcome, entry.line.status, entry.line.tokens_estimated) == ("SERVED", 200, False)
     assert entry.line.output_tokens == events_in(b"".join(SPOKEN))[-1]["response"]["usage"]["output_tokens"]
+
+
+async def test_an_attempt_without_a_byte_of_an_answer_costs_nothing(house):
+    entry = await write_lost_entry(house, *attempt_of(b""))
+
+    assert (entry.line.outcome, entry.line.output_tokens, entry.line.cost_usd) == ("INTERRUPTED", None, 0.0)
 
 
 async def test_of_a_request_that_cannot_be_decided_any_more_the_cost_is_not_known(house):

@@ -69,6 +69,26 @@ async def test_a_reader_gets_what_is_written_while_it_reads(store):
     assert (await store.find("resp_1", None)).is_collected
 
 
+async def test_what_is_written_between_two_looks_is_read_although_the_job_is_over(store, monkeypatch):
+    job, segments = await write_log(store, [4], ends=False)
+    frames, looks = follow(store, "resp_1", ANN, segments[-2].last), itertools.count()
+
+    def end_after_the_first(look):
+        async def answer(*given):
+            found = await look(*given)
+            if not next(looks):
+                await store.append(job, segments[-1:])
+                await store.finish(job, ENDED)
+            return found
+
+        return answer
+
+    for name in ("find", "read"):
+        monkeypatch.setattr(store, name, end_after_the_first(getattr(store, name)))
+
+    assert b"".join([piece async for piece in frames]) == segments[-1].frames
+
+
 async def test_a_job_that_ended_before_it_began_has_a_stream_that_says_so(store):
     await store.add(make_job(), MANY)
     await store.cancel("resp_1", ANN, JobEnding(JobState.CANCELLED, time.time(), b'{"id":"resp_1","status":"cancelled"}'))
@@ -120,7 +140,7 @@ async def test_readers_of_a_running_job_are_let_go_when_the_router_stops(store):
     await some_turns()
 
     stopping.append(True)
-    await store.release(job.owner)
+    await store.release(job)
 
     assert await waiting is None
     assert events_in(begun)[0]["type"] == "response.created"

@@ -69,9 +69,11 @@ def decided_for(
     return make_decided(replace(ask(**body), caller=ADA), decision)
 
 
-def ended(target: Target, cost: float | None, output_tokens: int = 100, error: str | None = None) -> Fact:
-    row = Attempt(target.name, 200, error, 1.0, Usage(10, output_tokens), cost)
-    return AttemptEnded(1.0, target, row, None, Usage(10, output_tokens), None)
+def ended(
+    target: Target, cost: float | None, output_tokens: int = 100, error: str | None = None, *, is_estimated: bool = False
+) -> Fact:
+    usage = Usage(10, output_tokens, is_estimated=is_estimated)
+    return AttemptEnded(1.0, target, Attempt(target.name, 200, error, 1.0, usage, cost), None, usage, None)
 
 
 def opened(target: Target) -> Fact:
@@ -80,7 +82,7 @@ def opened(target: Target) -> Fact:
 
 @dataclass
 class Wish:
-    """A request that somebody wants served: how long its prompt and its answer turn out to be."""
+    """A request that somebody wants served: how long its prompt and its answer turn out to be, where nothing caps that."""
 
     prompt_tokens: int
     output_tokens: int
@@ -96,8 +98,9 @@ class Wish:
         view, decision = replace(template.view, body=body), replace(decision, signals=signals, prompt_tokens=count)
         return replace(template, view=view, decision=decision)
 
-    def usage(self, share: float = 1.0) -> Usage:
-        return Usage(self.prompt_tokens, int(self.output_tokens * share))
+    def usage(self, holding: Holding, share: float = 1.0) -> Usage:
+        assert holding.cap is not None
+        return Usage(self.prompt_tokens, int(min(self.output_tokens, holding.cap.tokens) * share))
 
 
 @dataclass
@@ -141,23 +144,23 @@ class Crowd:
         return True
 
     async def _end(self, wish: Wish, exchange: Exchange, holding: Holding) -> None:
-        first, last = self.targets[0], self.targets[-1]
+        first = last = self.targets[0]
         try:
             if wish.fails_first:
-                self._attempt(exchange, first, wish, share=self.random.random(), error="upstream_cut")
+                self._attempt(exchange, first, wish.usage(holding, self.random.random()), error="upstream_cut")
+                last = self.targets[-1]
                 try:
                     await holding.admit(last)
                 except BudgetSpent:
                     return
-            error = "abandoned" if wish.is_left else None
-            self._attempt(exchange, last, wish, share=self.random.random() if wish.is_left else 1.0, error=error)
+            usage = wish.usage(holding, self.random.random() if wish.is_left else 1.0)
+            self._attempt(exchange, last, usage, error="abandoned" if wish.is_left else None)
             self.served += 1
         finally:
             holding.settle()
 
-    def _attempt(self, exchange: Exchange, target: Target, wish: Wish, share: float, error: str | None) -> None:
+    def _attempt(self, exchange: Exchange, target: Target, usage: Usage, error: str | None) -> None:
         assert target.price is not None
-        usage = wish.usage(share)
         cost = target.price.cost(usage)
         exchange.note(opened(target))
         exchange.note(AttemptEnded(1.0, target, Attempt(target.name, 200, error, 1.0, usage, cost), None, usage, None))

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from router.contract.rights import Rights
 from router.contract.spending import Period, span_of
 from router.limits.accounts import Account, Budget, limits_of
+from tests.tools.allowances import Pool
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC).timestamp()
 DAY = 86_400
@@ -54,3 +55,10 @@ def test_only_the_limits_that_a_caller_has_are_held_against_it():
 
     assert [limited.budget.period for limited in limits_of(budgets, Rights(monthly_usd=3.0))] == [Period.MONTH]
     assert [limited.limit for limited in limits_of(budgets, Rights(daily_usd=0.1, monthly_usd=3.0))] == [10**7, 3 * 10**8]
+
+
+def test_what_the_ledger_says_counts_before_other_routers_are_heard():
+    budget = Budget("ada", Period.DAY, span_of(Period.DAY, NOON, UTC), 80, Pool())
+
+    assert budget.part(100).spent == 0
+    assert budget.spent == 80

@@ -93,9 +93,10 @@ async def test_where_a_limit_refuses_nobody_is_called_the_other_tier_neither_and
 
 
 async def test_a_further_attempt_is_asked_for_and_not_made_without_room():
-    desk, sage, cut = Desk(Rights(daily_usd=0.25)), reach(SAGE), reach(SPARK, fails(UpstreamCut("spark", "cut")))
+    dear = make_target("sage", Tier.DEEP, price=Price(input=1.0, output=1_000.0))
+    desk, sage, cut = Desk(Rights(daily_usd=0.25)), reach(dear), reach(SPARK, fails(UpstreamCut("spark", "cut")))
 
-    with pytest.raises(BudgetSpent, match="may cost up to"):
+    with pytest.raises(BudgetSpent, match="sage is not tried: this request needs"):
         await desk.send(cut, sage, spill=("sage",))
 
     assert (len(cut.adapter.opened), sage.adapter.opened) == (1, [])

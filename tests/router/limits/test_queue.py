@@ -460,3 +460,12 @@ async def test_a_wait_is_owed_only_to_who_went_elsewhere_for_it(queue):
 
     assert patient.permit is not None
     assert counts == [3, 2, 2, 1]
+
+
+async def test_a_queue_is_not_idle_while_a_call_takes_longer_than_a_minute(queue):
+    permit = enter(queue).permit
+    await asyncio.sleep(2 * WINDOW_SECONDS)
+
+    assert not queue.is_idle
+    permit.release(seconds_passed())
+    assert queue.is_idle

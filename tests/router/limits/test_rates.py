@@ -75,6 +75,32 @@ async def test_over_its_requests_a_caller_is_told_when_the_oldest_is_a_minute_ol
         await bench.send()
 
 
+async def test_a_caller_is_told_what_it_has_left_with_the_request_and_when_all_of_it_is_back():
+    bench = Bench(requests_per_minute=2, tokens_per_minute=10_000, in_flight=1)
+    await bench.send(tokens=100, usage=Usage(100, 50))
+    bench.clock.now += 10
+    counted = await bench.rates.hold(LOCAL.name, bench.rights, None)
+
+    told = counted.left
+    counted.settle([], bench.clock())
+
+    assert told == (("requests", 2, 0, 60.0), ("tokens", 10_000, 9_850, 50.0))
+    assert (await bench.rates.hold("other", Rights(in_flight=1), None)).left == ()
+
+
+async def test_a_refusal_tells_what_is_left():
+    bench = Bench(requests_per_minute=1)
+    await bench.send()
+    bench.clock.now += 5
+
+    with pytest.raises(RateLimited) as refused:
+        await bench.send()
+    with pytest.raises(RateLimited) as refused_early:
+        bench.check()
+
+    assert refused.value.left == refused_early.value.left == (("requests", 1, 0, 55.0),)
+
+
 async def test_a_refused_request_is_not_counted():
     bench = Bench(requests_per_minute=1)
     await bench.send()
@@ -217,3 +243,14 @@ async def test_a_caller_whose_routers_lost_their_store_is_refused_once_its_reque
     rates.check("ada", Rights(requests_per_minute=5))
     assert await rates.hold("bob", USUAL, None) is None
     assert set(pool.parts) == {("caller", "ada", "requests_per_minute")}
+
+
+async def test_callers_that_come_and_go_do_not_free_the_slot_of_one_that_is_served():
+    bench = Bench(in_flight=1)
+
+    async with bench.request():
+        bench.clock.now += 61
+        for number in range(300):
+            await bench.rates.hold(f"caller_{number}", bench.rights, None)
+        with pytest.raises(RateLimited):
+            await bench.send()

@@ -50,6 +50,13 @@ def test_what_fast_did_is_scaled_to_deep_by_what_was_expected_of_both():
     assert side.usd == pytest.approx(0.04)
 
 
+def test_a_turn_without_an_expectation_is_wrong_as_often_as_the_others():
+    sums = sums_of(Tier.FAST, (1.0, 0.002), score=0.5)
+    begin(sums, Tier.FAST, 1.0, 0.002, (None, None), score=0.9)
+
+    assert as_it_was(sums, ASSUMED).wrong == pytest.approx(2 * 0.3)
+
+
 def test_what_deep_did_counts_as_it_was():
     side = all_deep(sums_of(Tier.DEEP, (30.0, 0.07)))
 

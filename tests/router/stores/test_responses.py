@@ -12,6 +12,7 @@ from router.stores.memory.responses import MemoryResponses
 from router.stores.places import DELETED, OTHERS, UNKNOWN, Known
 from router.stores.responses import Responses
 from tests.tools.kept import ANN, BOB, make_response
+from tests.tools.waiting import later, some_turns
 
 pytestmark = pytest.mark.jumping_clock
 
@@ -356,6 +357,50 @@ async def test_an_id_of_somebody_else_is_denied_and_nothing_of_it_is_shown(valke
     assert await store.find("resp_1", BOB) is None
     assert await store.is_denied("resp_1", BOB)
     assert not await store.forget("resp_1", BOB)
+
+
+async def test_an_id_that_another_caller_has_in_one_home_alone_is_denied(valkey, postgres):
+    one, other = (Responses(MemoryResponses(), valkey, postgres) for _ in range(2))
+    await one.keep(make_response(), for_long=False)
+
+    assert await other.is_denied("resp_1", BOB)
+
+
+class SlowPlace(FakePlace):
+    """Writes when it is let."""
+
+    def __init__(self, *gates: asyncio.Event) -> None:
+        super().__init__()
+        self._gates = iter(gates)
+
+    async def keep(self, response, *, is_late=False) -> None:
+        await next(self._gates).wait()
+        await super().keep(response, is_late=is_late)
+
+
+async def test_a_response_that_is_kept_again_while_it_is_written_is_found_as_the_newer():
+    first, second = asyncio.Event(), asyncio.Event()
+    store = Responses(MemoryResponses(), None, SlowPlace(first, second))
+    older, _ = (store.keep(make_response(text=text), for_long=True) for text in ("old", "new"))
+    first.set()
+    await older
+
+    finding = later(store.find("resp_1", ANN))
+    await some_turns()
+    second.set()
+
+    assert (await finding).read()[0].items == ["new"]
+
+
+async def test_a_deletion_that_the_database_refuses_leaves_the_response_where_it_was(valkey, postgres):
+    store = Responses(MemoryResponses(), valkey, postgres)
+    await store.keep(make_response(), for_long=True)
+    postgres.is_read_only = True
+
+    with pytest.raises(StoreUnavailable):
+        await store.forget("resp_1", ANN)
+
+    assert await store.find("resp_1", ANN) is not None
 
 
 @pytest.mark.parametrize("refusing", ["valkey", "postgres"])

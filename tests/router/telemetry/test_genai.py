@@ -25,7 +25,7 @@ def test_no_name_is_listed_twice_and_each_begins_as_the_conventions_or_ours_do()
     names = [known.name for known in genai.ATTRIBUTES]
 
     assert len(set(names)) == len(names)
-    assert {name.partition(".")[0] for name in names} == {"error", "gen_ai", "http", "network", "tandem"}
+    assert {name.partition(".")[0] for name in names} == {"error", "gen_ai", "http", "network", "tandem", "url"}
 
 
 def test_no_attribute_of_the_conventions_that_holds_messages_is_in_the_table():

@@ -11,7 +11,7 @@ def test_every_kind_of_value_is_read_back_as_it_was_and_none_is_left_out():
     ids = ("0a" * 16, "0b" * 8, "0c" * 8)
     span = write_span(ids, "chat some-model", CLIENT, (1, 2), VALUES, state="a=b", events=[waited], is_failed=True)
 
-    (read,) = spans_in(wrap([span]))
+    (read,) = spans_in(wrap([span], "desk-1.2"))
 
     assert (read.trace_id, read.span_id, read.parent_span_id) == (b"\x0a" * 16, b"\x0b" * 8, b"\x0c" * 8)
     assert (read.name, read.trace_state) == ("chat some-model", "a=b")
@@ -22,11 +22,12 @@ def test_every_kind_of_value_is_read_back_as_it_was_and_none_is_left_out():
     assert [(event.name, values_of(event.attributes)) for event in read.events] == [("waited", {"for": 3})]
 
 
-def test_a_batch_names_the_service_and_its_version_and_holds_the_spans_of_all_its_requests():
+def test_a_batch_names_the_service_its_instance_and_its_version_and_holds_the_spans_of_all_its_requests():
     spans = [write_span(("0a" * 16, f"{n:016x}", ""), "decide", 1, (1, 1), {}) for n in range(1, 4)]
 
-    batch = read_batch(wrap(spans, "1.2.3"))
+    batch = read_batch(wrap(spans, "desk-1.2", "1.2.3"))
 
     (resource,) = batch.resource_spans
-    assert values_of(resource.resource.attributes) == {"service.name": "tandem", "service.version": "1.2.3"}
+    told = {"service.name": "tandem", "service.instance.id": "desk-1.2", "service.version": "1.2.3"}
+    assert values_of(resource.resource.attributes) == told
     assert [span.span_id[-1] for span in resource.scope_spans[0].spans] == [1, 2, 3]

@@ -43,7 +43,7 @@ def write(*given, **more) -> list[Span]:
     """The spans of a request with these facts, read back. Parents and times are right in all of them."""
     exchange, recorded = finish("req_1", *given, **more)
     parent = read_parent(exchange.arrival.headers)
-    body = wrap([SpanWriter(terms(), OFFSET).write(gather(exchange, recorded, parent))])
+    body = wrap([SpanWriter(terms(), OFFSET).write(gather(exchange, recorded, parent))], "desk-1.2")
     spans = spans_in(body)
     assert misplaced_in(spans) == []
     assert CANARY not in body.decode()
@@ -56,6 +56,8 @@ def test_a_served_request_has_three_spans_with_the_names_of_the_conventions():
 
     assert (request.name, decide.name, attempt.name) == ("POST /v1/chat/completions", "decide", "chat fast-model")
     assert decide.parent_span_id == attempt.parent_span_id == request.span_id
+    asked = values_of(request.attributes)
+    assert [asked[name] for name in ("http.route", "url.path", "url.scheme")] == [*["/v1/chat/completions"] * 2, "https"]
     assert request.parent_span_id == b""
     assert values_of(decide.attributes) == {
         "tandem.tier": "fast",
@@ -197,11 +199,12 @@ def test_an_attempt_without_an_end_lasts_as_long_as_its_request():
 
 
 def test_a_request_over_a_socket_is_named_by_its_route_alone():
-    (request, *_) = write(responses=object())
+    (request, *_) = write(responses=object(), path="/chat/completions")
     told = values_of(request.attributes)
 
     assert (request.name, told["network.protocol.name"]) == ("/v1/chat/completions", "websocket")
     assert "http.request.method" not in told
+    assert (told["url.path"], told["url.scheme"]) == ("/chat/completions", "wss")
 
 
 def test_the_callers_trace_goes_on_with_its_state():

@@ -18,7 +18,7 @@ ROUTES = {(Dialect.CHAT, Operation.CREATE): TracedRoute("/v1/chat/completions", 
 
 
 def terms(endpoint: str = "http://127.0.0.1:1", sample: float = 1.0, headers=()) -> TraceTerms:
-    return TraceTerms(endpoint, sample, headers, {"spark": "openai"}, ROUTES)
+    return TraceTerms(endpoint, sample, headers, {"spark": "openai"}, ROUTES, "desk-1.2", "https")
 
 
 def called(at: float = 1.0, until: float = 2.0, error: TandemError | None = None, target=SPARK, **more) -> list[Fact]:

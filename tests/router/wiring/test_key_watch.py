@@ -1,14 +1,16 @@
 """Changes of the key file: taken whole, or the keys before stay in use and the fault is said once."""
 
 import os
+import threading
 
 import pytest
 
 from router.contract.errors import Unauthorized
-from router.contract.keys import make_key
+from router.contract.keys import KeyRing, make_key
 from router.wiring import key_watch
 from router.wiring.key_watch import KeyWatch
 from tests.conftest import SIMULATED
+from tests.tools.waiting import later, until
 
 
 def key_file(**callers: str) -> str:
@@ -172,6 +174,12 @@ async def test_keys_work_for_ten_minutes_without_their_file_and_then_no_longer(
     assert who() == ["ada"]
     assert [event["event"] for event in heard()] == ["keys.kept", "keys.lost", "keys.reloaded"]
 
+    (tmp_path / "keys.yaml").unlink()
+    await watch.look()
+    now[0] += key_watch.GONE_SECONDS
+    await watch.look()
+    assert who() == []
+
 
 async def test_a_file_that_comes_back_in_time_is_taken_as_it_is(tmp_path, keys, text_of, watch, who, now):
     (tmp_path / "keys.yaml").unlink()
@@ -182,6 +190,28 @@ async def test_a_file_that_comes_back_in_time_is_taken_as_it_is(tmp_path, keys, 
     await watch.look()
 
     assert who() == ["bob"]
+
+
+async def test_keys_that_are_taken_during_a_reload_are_in_use_after_it(tandem, who):
+    reloader, has_loaded, has_read = tandem.built.reloader, threading.Event(), threading.Event()
+    loaded = reloader.loaded
+
+    def load_slowly():
+        has_loaded.set()
+        has_read.wait(0.2)  # in vain: the keys wait for the reload
+        return loaded
+
+    def read() -> KeyRing:
+        has_read.set()
+        return KeyRing((), {})
+
+    reloader.load = load_slowly
+    reloading = later(reloader.reload())
+    await until(has_loaded.is_set)
+    await reloader.take_keys(read)
+    await reloading
+
+    assert who() == []
 
 
 async def test_a_file_that_changes_while_it_is_read_is_read_again(tmp_path, keys, text_of, watch, who, monkeypatch):

@@ -58,8 +58,15 @@ def test_a_failed_response_has_every_field_that_its_type_asks_for(sdk):
     assert failed.response.status == "failed"
 
 
-def test_the_event_carries_the_code_and_the_words():
+def test_the_event_carries_a_code_of_openais_list_and_the_words_and_our_own_as_its_reason():
     event = json.loads(write_failure(502, "it broke", "upstream_malformed", "req_1").split(b"data: ")[1])
 
     assert event["type"] == "response.failed"
-    assert event["response"]["error"] == {"code": "upstream_malformed", "message": "it broke"}
+    assert event["response"]["error"] == {"code": "server_error", "message": "it broke", "reason": "upstream_malformed"}
+
+
+@pytest.mark.parametrize("code", ["context_length_exceeded", "insufficient_quota", "server_is_overloaded"])
+def test_a_code_on_which_codex_acts_stays_in_a_stream(code):
+    event = json.loads(write_failure(400, "no", code, "req_1").split(b"data: ")[1])
+
+    assert event["response"]["error"] == {"code": code, "message": "no"}

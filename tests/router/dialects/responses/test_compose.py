@@ -28,7 +28,7 @@ def test_a_failure_goes_on_with_the_streams_own_id_and_numbers():
 
     assert [event["sequence_number"] for event in events] == list(range(len(events)))
     assert events[-1]["response"]["id"] == events[0]["response"]["id"]
-    assert events[-1]["response"]["error"] == {"code": "500", "message": "boom"}
+    assert events[-1]["response"]["error"] == {"code": "server_error", "message": "boom", "reason": "500"}
 
 
 def test_events_number_without_a_gap_and_finish_every_item():

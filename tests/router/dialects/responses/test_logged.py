@@ -10,7 +10,6 @@ from router.contract.job import JobState
 from router.dialects.responses.logged import (
     LogFrames,
     assemble_output,
-    count_frames,
     cut_after,
     is_terminal,
     join_frames,
@@ -118,13 +117,6 @@ def test_a_stream_without_an_end_is_given_one_and_a_beginning_if_it_has_none(nex
     assert [event["type"] for event in events] == kinds
     assert numbers(segment.frames) == list(range(next_number, next_number + len(kinds)))
     assert events[-1]["response"]["error"] == {"code": "x"}
-
-
-def test_the_frames_of_a_log_are_counted():
-    log = LogFrames("resp_1")
-    segments = [log.take(frames) for frames in (b"data: {}\r\n\r\n: a comment\n\n", b'data: {"sequence_number":90}\n\n')]
-
-    assert count_frames(join_frames(segments)) == 2
 
 
 def test_a_segment_is_cut_after_a_number():

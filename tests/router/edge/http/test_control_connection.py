@@ -133,7 +133,10 @@ async def test_a_head_without_end_is_refused_as_json(call):
     "data",
     [
         bytes.fromhex("16030100a5010000a10303") + bytes(50),
-        b"GET http://evil.example/v1/models HTTP/1.1\r\nhost: evil.example\r\n\r\n",
+        b"GET ftp://localhost/healthz HTTP/1.1\r\nhost: localhost\r\n\r\n",
+        b"GET http://me@localhost/healthz HTTP/1.1\r\nhost: localhost\r\n\r\n",
+        b"GET http:///healthz HTTP/1.1\r\nhost: localhost\r\n\r\n",
+        b"GET http://localhost/healthz#x HTTP/1.1\r\nhost: localhost\r\n\r\n",
         b"GET /healthz HTTP/1.1\r\nhost : a\r\n\r\n",
         request_bytes("/v1/chat/completions", b"zz\r\n", {"transfer-encoding": "chunked"}),
         b"POST /v1/x HTTP/1.1\r\nhost: a\r\ntransfer-encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
@@ -143,7 +146,7 @@ async def test_a_head_without_end_is_refused_as_json(call):
         b"GET /healthz?a=b#x HTTP/1.1\r\nhost: a\r\n\r\n",
     ],
     ids=[
-        "tls", "absolute", "space before colon", "bad chunk", "two codings", "two codings in two lines", "version",
+        "tls", "another scheme", "a URL with a name", "a URL without a host", "a URL with a fragment", "space before colon", "bad chunk", "two codings", "two codings in two lines", "version",
         "fragment", "fragment behind a query",
     ],
 )  # fmt: skip
@@ -152,6 +155,28 @@ async def test_what_cannot_be_read_is_refused_as_json_once(call, data):
 
     assert call.refusal() == (400, "invalid_request")
     assert call.transport.written.count(b"HTTP/1.1 ") == 1
+
+
+@pytest.mark.parametrize(
+    ("target", "seen"),
+    [
+        (b"http://localhost:4000/v1/responses?a=b", ("/v1/responses", b"a=b", b"localhost:4000")),
+        (b"HTTPS://[::1]:4000", ("/", b"", b"[::1]:4000")),
+        (b"http://other.example?a", ("/", b"a", b"other.example")),
+    ],
+)
+async def test_an_absolute_url_is_read_as_its_path_and_its_host_counts(make_call, target, seen):
+    scopes = []
+
+    async def look(scope, receive, send) -> None:
+        scopes.append(scope)
+        await hello(scope, receive, send)
+
+    answer = await make_call(look).send(b"GET " + target + b" HTTP/1.1\r\nhost: localhost\r\n\r\n")
+
+    (scope,) = scopes
+    assert answer.endswith(b"hi")
+    assert (scope["path"], scope["query_string"], dict(scope["headers"])[b"host"]) == seen
 
 
 async def test_an_app_whose_request_breaks_off_hears_that_its_caller_is_gone(make_call):

@@ -6,13 +6,21 @@ import pytest
 
 from router.contract.errors import UpstreamCut
 from router.contract.sinks import Waiting
-from router.edge.http.sink import CallerSink, write_head
+from router.edge.http.sink import CallerSink, forget_date, write_head
 from router.loop.together import Outbox
 from tests.tools.edge import FakeTransport
 
 
 class Connection:
     is_paused = False
+
+
+@pytest.fixture(autouse=True)
+def dated(monkeypatch):
+    monkeypatch.setattr("router.edge.http.sink.formatdate", lambda usegmt: "today")
+    forget_date()
+    yield
+    forget_date()
 
 
 @pytest.fixture
@@ -24,18 +32,34 @@ def make_sink(transport, **more) -> CallerSink:
     return CallerSink(Connection(), transport, closes=more.pop("closes", False), **more)
 
 
+def test_a_date_is_made_once_until_it_is_forgotten(monkeypatch):
+    dates = iter(["Wed, 18 Nov 2026 01:00:00 GMT", "Wed, 18 Nov 2026 01:00:01 GMT"])
+    monkeypatch.setattr("router.edge.http.sink.formatdate", lambda usegmt: next(dates))
+    forget_date()
+
+    before = [write_head(200, (), closes=False)[0] for _ in range(2)]
+    forget_date()
+    after = write_head(200, (), closes=False)[0]
+
+    assert before == [b"HTTP/1.1 200 OK\r\ndate: Wed, 18 Nov 2026 01:00:00 GMT\r\ntransfer-encoding: chunked\r\n\r\n"] * 2
+    assert b"\r\ndate: Wed, 18 Nov 2026 01:00:01 GMT\r\n" in after
+
+
 def test_a_head_with_a_length_is_not_chunked():
     head, is_chunked = write_head(200, (("content-length", "3"),), closes=False)
 
-    assert head == b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\n"
+    assert head == b"HTTP/1.1 200 OK\r\ndate: today\r\ncontent-length: 3\r\n\r\n"
     assert not is_chunked
 
 
 def test_a_head_without_a_length_is_chunked_unless_the_caller_cannot_read_chunks():
-    new, old = (write_head(200, (("x-a", "b"),), closes=True, may_chunk=may) for may in (True, False))
+    (new, new_chunks), (old, old_chunks) = (
+        write_head(200, (("x-a", "b"),), closes=True, may_chunk=may) for may in (True, False)
+    )
 
-    assert new == (b"HTTP/1.1 200 OK\r\nx-a: b\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n", True)
-    assert old == (b"HTTP/1.1 200 OK\r\nx-a: b\r\nconnection: close\r\n\r\n", False)
+    assert new == b"HTTP/1.1 200 OK\r\ndate: today\r\nx-a: b\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n"
+    assert old == b"HTTP/1.1 200 OK\r\ndate: today\r\nx-a: b\r\nconnection: close\r\n\r\n"
+    assert (new_chunks, old_chunks) == (True, False)
 
 
 def test_a_status_that_has_no_name_still_has_a_status_line():
@@ -73,7 +97,7 @@ def test_an_answer_without_a_body_still_sends_its_head(transport):
     sink.start(204, (("content-length", "0"),))
     sink.end()
 
-    assert transport.written == b"HTTP/1.1 204 No Content\r\ncontent-length: 0\r\n\r\n"
+    assert transport.written == b"HTTP/1.1 204 No Content\r\ndate: today\r\ncontent-length: 0\r\n\r\n"
     assert (sink.has_started, sink.has_ended, sink.is_over) == (True, True, True)
 
 
@@ -122,7 +146,7 @@ def test_a_caller_that_reset_its_connection_is_written_to_without_a_word():
     assert sink.has_ended
 
 
-WHOLE = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
+WHOLE = b"HTTP/1.1 200 OK\r\ndate: today\r\ncontent-length: 2\r\n\r\nok"
 
 
 def busy_outbox() -> Outbox:

@@ -1,11 +1,14 @@
 """Responses in memory: each for its caller, and none for ever."""
 
+import asyncio
+
 import pytest
 
 from router.contract.caller import Caller
 from router.contract.request import Transcript
 from router.contract.stores import StoredResponse
 from router.stores.memory.responses import MemoryResponses
+from tests.tools.waiting import later, some_turns
 
 
 class Clock:
@@ -126,3 +129,29 @@ async def test_a_deleted_transcript_is_gone_from_everywhere_and_stays_withheld()
     assert await store.find("resp_1", ANN) is None
     assert await store.is_denied("resp_1", ANN)
     assert not await store.forget("resp_1", ANN)
+
+
+class SlowDisk(Disk):
+    """Answers when it is let."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = asyncio.Event()
+
+    async def find(self, response_id: str, caller: Caller) -> StoredResponse | None:
+        found = await super().find(response_id, caller)
+        await self.gate.wait()
+        return found
+
+
+async def test_a_response_that_is_deleted_while_the_disk_is_read_is_not_found():
+    disk = SlowDisk()
+    disk.keep(make(), for_long=True)
+    store = MemoryResponses(disk)
+    finding = later(store.find("resp_1", ANN))
+    await some_turns()
+
+    await store.forget("resp_1", ANN)
+    disk.gate.set()
+
+    assert await finding is None

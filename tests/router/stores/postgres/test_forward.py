@@ -4,6 +4,7 @@ import asyncio
 import sqlite3
 import time
 from contextlib import asynccontextmanager, closing
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from router.stores.sqlite.migrate import LEDGER
 from router.stores.sqlite.writer import SqliteWriter
 from tests.tools.kept import ANN, BOB, explain_shortly, make_entry
 from tests.tools.postgres import make_terms
+from tests.tools.unreliable import DATABASE_FAULTS, UnreliableDatabase
 from tests.tools.waiting import until
 
 IDS = "SELECT id FROM tandem.entries ORDER BY id"
@@ -103,6 +105,22 @@ async def test_what_a_process_had_copied_and_not_noted_when_it_died_is_not_there
         await until(lambda: one.forwarder.copied == 3)
 
     assert await ids_in(postgres, url) == ["req_1", "req_2", "req_3"]
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("fault", DATABASE_FAULTS)
+async def test_over_an_unreliable_link_each_row_is_copied_once(postgres, tmp_path, monkeypatch, fault, seed):
+    monkeypatch.setattr("router.stores.postgres.forward.Link", partial(UnreliableDatabase, fault=fault, seed=seed))
+    monkeypatch.setattr("router.stores.postgres.forward._RETRY_SECONDS", 0.01)
+    url, names = await postgres.create_used(), [f"req_{number:02}" for number in range(40)]
+
+    async with copying(tmp_path / "a.db", url) as one:
+        for start in range(0, 40, 8):
+            one.append(*names[start : start + 8])
+            await until(lambda: one.forwarder.copied >= start + 8)  # noqa: B023  awaited in this turn
+
+    assert await ids_in(postgres, url) == names
+    assert look_at_waiting(tmp_path / "a.db")[::2] == (0, 0)
 
 
 async def test_another_database_gets_the_whole_ledger(postgres, tmp_path):
@@ -210,6 +228,18 @@ async def test_the_copy_keeps_rows_as_long_as_the_ledger_does(postgres, tmp_path
         await until(lambda: one.forwarder.copied == 1)
 
     assert await ids_in(postgres, url) == ["new", "other"]
+
+
+async def test_a_database_whose_clock_runs_ahead_loses_no_row(postgres, tmp_path, monkeypatch):
+    url = await postgres.create_used()
+    async with copying(tmp_path / "a.db", url) as one:
+        one.append("req_1")
+    monkeypatch.setattr("router.stores.postgres.entry_rows._NOW", "SELECT extract(epoch FROM now())::float8 + 40 * 86400")
+
+    async with copying(tmp_path / "b.db", url) as one:
+        one.append("req_2")
+
+    assert await ids_in(postgres, url) == ["req_1", "req_2"]
 
 
 async def test_of_two_processes_with_one_file_one_copies(postgres, tmp_path):

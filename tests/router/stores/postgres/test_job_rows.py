@@ -34,7 +34,7 @@ async def begin(connection):
 async def test_who_writes_while_its_job_is_taken_away_writes_nothing(connections):
     first, second, watching = connections
     job = await begin(first)
-    await job_rows.release(first, OWNER)
+    await job_rows.release(first, job)
 
     async with second.transaction():
         await job_rows.claim(second, OTHER, [], None, LEASE_SECONDS, MANY, Turns())
@@ -49,7 +49,7 @@ async def test_who_writes_while_its_job_is_taken_away_writes_nothing(connections
 async def test_a_job_whose_owner_writes_at_this_moment_is_not_taken(connections):
     first, second, _ = connections
     job = await begin(first)
-    await job_rows.release(first, OWNER)
+    await job_rows.release(first, job)
 
     async with first.transaction():
         await job_rows.append(first, job, [make_segment(0)], "")
@@ -62,7 +62,7 @@ async def test_a_job_that_is_handed_out_at_the_moment_it_expires_is_lost_and_not
     first, second, _ = connections
     job = await begin(first)
     await job_rows.append(first, job, [make_segment(0)], "")
-    await job_rows.release(first, OWNER)
+    await job_rows.release(first, job)
 
     assert await job_rows.hand_out(second, job.id, job.attempt)
     lost = await job_rows.claim(second, OTHER, [], None, LEASE_SECONDS, MANY, Turns())

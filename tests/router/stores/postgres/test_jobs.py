@@ -1,10 +1,12 @@
 """Several stores on one database: each hears what another does, and none acts on what it does not know for sure."""
 
 import asyncio
+from contextlib import suppress
+from functools import partial
 
 import pytest
 
-from router.contract.job import JobState, JobTerms
+from router.contract.job import FINAL, JobState, JobTerms
 from router.contract.stores import StoreUnusable
 
 pytest.importorskip("asyncpg")
@@ -14,6 +16,7 @@ from router.stores.postgres.jobs import PostgresJobs
 from tests.tools.jobs import LEASE_SECONDS, MANY, Clock, Observing, make_ending, make_job, make_segment
 from tests.tools.kept import ANN
 from tests.tools.postgres import make_terms
+from tests.tools.unreliable import DATABASE_FAULTS, UnreliableDatabase, insist
 from tests.tools.waiting import until
 
 OWNER, OTHER = "here:1:1", "there:2:2"
@@ -57,7 +60,7 @@ async def test_who_waits_at_another_router_is_woken(open_store, what):
         "finish": lambda: store.finish(job, make_ending()),
         "cancel": lambda: store.cancel("resp_1", ANN, make_ending(JobState.CANCELLED)),
         "forget": lambda: store.forget("resp_1", ANN),
-        "release": lambda: store.release(OWNER),
+        "release": lambda: store.release(job),
     }
 
     is_heard = await hear(
@@ -134,7 +137,7 @@ async def test_a_claim_whose_answer_was_lost_runs_out_for_its_own_owner_too(open
     overdue = await store.claim(OWNER, LEASE_SECONDS, MANY)
 
     assert (overdue.id, overdue.is_unrecorded) == ("resp_1", True)
-    await store.release(OWNER, "resp_1")
+    await store.release(overdue)
     assert (await store.claim(OWNER, LEASE_SECONDS, MANY)).attempt == 2
 
 
@@ -151,7 +154,7 @@ async def test_who_has_just_found_the_database_away_leaves_jobs_to_owners_that_c
     clock.now += LEASE_SECONDS + 1
 
     assert await cut_off.claim(OTHER, LEASE_SECONDS, MANY) is None
-    await owner.release(OWNER)
+    await owner.release(job)
     assert (await cut_off.claim(OTHER, LEASE_SECONDS, MANY)).attempt == 2
     clock.now += LEASE_SECONDS + 1
     assert (await other.claim("third:3:3", LEASE_SECONDS, MANY)).is_unrecorded
@@ -193,3 +196,61 @@ async def test_jobs_that_ended_too_long_ago_are_deleted_with_their_logs(open_sto
         pass
 
     assert await postgres.ask(url, "SELECT count(*) FROM tandem.segments") == [(1,)]
+
+
+async def work_off(store: PostgresJobs, owner: str, clock: Clock, is_over) -> None:
+    """Run jobs as a router does, until all are over. Where nothing can be claimed, time passes and leases run out."""
+    while not await insist(is_over):
+        job = None
+        with suppress(StoreUnusable):
+            job = await store.claim(owner, LEASE_SECONDS, MANY)
+        if job is None:
+            clock.now += LEASE_SECONDS / 4
+        elif job.is_unrecorded:
+            await insist(store.release, job)
+        else:
+            state = JobState.FAILED if job.is_lost else JobState.COMPLETED
+            for number in range(0 if job.is_lost else 3):
+                await insist(store.append, job, [make_segment(number, text=f"{number} of attempt {job.attempt}")])
+            await insist(store.finish, job, make_ending(state))
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("fault", DATABASE_FAULTS)
+async def test_over_an_unreliable_link_each_accepted_job_ends_once_with_the_whole_log_of_one_attempt(
+    open_store, postgres, monkeypatch, fault, seed
+):
+    monkeypatch.setattr("router.stores.postgres.jobs.Link", partial(UnreliableDatabase, fault=fault, seed=seed))
+    for name, seconds in (("GRACE", 0.0), ("LOOK", 0.1), ("RETRY", 0.01)):
+        monkeypatch.setattr(f"router.stores.postgres.jobs._{name}_SECONDS", seconds)
+    url, clock = await postgres.create_used(is_empty=False), Clock()
+    stores, accepted = [open_store(clock=clock) for _ in range(3)], set()
+    for number, store in enumerate(stores):
+        store.observe(Observing("https://hooks.example"))
+        for turn in range(3):
+            with suppress(StoreUnusable):
+                await store.add(make_job(job_id := f"resp_{number}{turn}"), MANY)
+                accepted.add(job_id)
+
+    async def are_over() -> bool:
+        rows = dict(await postgres.ask(url, "SELECT id, state FROM tandem.jobs"))
+        return all(rows[job_id] in FINAL for job_id in accepted)
+
+    works = [work_off(store, f"router:{number}:1", clock, are_over) for number, store in enumerate(stores)]
+    await asyncio.gather(*works)
+
+    for store in stores:
+        store.watch(None)  # it looks after the database
+    jobs = "SELECT id, state, attempt, sequence FROM tandem.jobs"
+    await until(lambda: ids_are(postgres, url, accepted))  # who was refused has no job
+    for job_id, state, attempt, sequence in await postgres.ask(url, jobs):
+        frames = await postgres.ask(url, "SELECT frames FROM tandem.segments WHERE job = $1 ORDER BY first", sequence)
+        if state == JobState.COMPLETED:
+            assert frames == [(f"{number} of attempt {attempt}".encode(),) for number in range(3)], job_id
+    events = "SELECT job, event FROM tandem.outbox ORDER BY job"
+    ended = await postgres.ask(url, "SELECT id, 'response.' || state FROM tandem.jobs ORDER BY id")
+    assert await postgres.ask(url, events) == ended
+
+
+async def ids_are(postgres, url: str, names: set[str]) -> bool:
+    return {name for (name,) in await postgres.ask(url, "SELECT id FROM tandem.jobs")} == names

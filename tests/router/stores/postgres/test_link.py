@@ -61,6 +61,7 @@ async def test_a_statement_that_takes_too_long_is_cut_off_and_the_next_one_gets_
             await connection.execute("SELECT pg_sleep(60)")
     async with link.borrow() as other:
         assert await other.fetchval("SELECT 1") == 1
+        assert connection.is_closed()
 
     await link.close()
 

@@ -381,6 +381,19 @@ async def test_what_is_spent_does_not_come_back_and_is_known_to_all(make):
     assert await one.take(1) == 0
 
 
+async def test_what_is_spent_while_a_statement_is_on_its_way_is_not_taken_from_what_others_spent(make):
+    one, _ = await make(ledger="a"), await make(ledger="b", recorded=7)
+    await one.take(20)
+    await until(lambda: one.part.ask(1) or one.part.spent == 7)
+    await one.part.answered()
+    asking = one.part.state()
+
+    one.part.spend(5)
+    await asking
+
+    assert one.part.spent == 12
+
+
 async def test_what_the_ledger_says_while_a_statement_is_on_its_way_is_stated_next(make):
     one = await make(limit=1_000, ledger="one", recorded=10)
     asking = one.part.state()

@@ -76,6 +76,17 @@ async def test_waiting_for_a_slot_that_is_over_already_ends_at_once(routers):
     assert await other.claim(SLOT, OTHER) is None
 
 
+async def test_an_answer_is_kept_although_the_server_lost_its_slot_meanwhile(valkey, routers):
+    one, other = await routers.open(), await routers.open()
+    await one.claim(SLOT, ASKED)
+    valkey.send("FLUSHALL")
+
+    one.finish(SLOT, b"the answer")
+    await routers.catch_up()
+
+    assert await other.claim(SLOT, OTHER) == HeldKey(ASKED, b"the answer")
+
+
 async def test_a_router_that_lost_its_slot_to_another_changes_nothing_when_it_finishes(valkey, routers):
     one, other = await routers.open(), await routers.open()
     await one.claim(SLOT, ASKED)
