@@ -2,6 +2,7 @@
 
 import secrets
 import sqlite3
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
@@ -42,6 +43,9 @@ _END = """
     bytes = length(body) + length(?3) + (SELECT ifnull(sum(length(frames)), 0) FROM segments WHERE job = jobs.sequence)
 """
 _ALL = 1 << 40
+_BLOCK_BYTES, _BLOCKS = 1 << 20, 8
+_Place = tuple[str, str, int]
+"""A table, a column and a row."""
 READ = """
     SELECT s.first, s.last, CASE WHEN length(s.frames) <= :most THEN s.frames END, length(s.frames), s.has_content, j.attempt,
         j.is_handed_out OR j.ended_at IS NOT NULL, s.rowid
@@ -168,21 +172,51 @@ def hand_out(database: sqlite3.Connection, job_id: str, attempt: int) -> bool:
     return database.execute(statement, (job_id, attempt)).rowcount > 0
 
 
+class LargeValues:
+    """Reads parts of large values. Callers must not use it at the same time.
+
+    SQLite walks a value from its beginning to the place that is read, so this is done for a block at a time, and the newest
+    blocks are kept: readers of one log are often at about the same place.
+    """
+
+    def __init__(self) -> None:
+        self._blocks: OrderedDict[object, bytes] = OrderedDict()
+
+    def read(self, database: sqlite3.Connection, place: _Place, version: object, start: int, most_bytes: int) -> bytes:
+        """Up to this many bytes, and fewer at the end of a block. `version` is another if the row is, or its value."""
+        number, offset = divmod(start, _BLOCK_BYTES)
+        if (block := self._blocks.get((place, version, number))) is None:
+            with database.blobopen(*place, readonly=True) as value:
+                value.seek(number * _BLOCK_BYTES)
+                block = self._blocks[place, version, number] = value.read(_BLOCK_BYTES)
+            if len(self._blocks) > _BLOCKS:
+                self._blocks.popitem(last=False)
+        return block[offset : offset + most_bytes]
+
+
 def read_log(
-    database: sqlite3.Connection, job_id: str, caller: str | None, after: int, most_bytes: int, part_at: int | None
+    database: sqlite3.Connection,
+    large: LargeValues,
+    job_id: str,
+    caller: str | None,
+    after: int,
+    most_bytes: int,
+    part_at: int | None,
 ) -> list[Any]:
     rows: list[Any] = []
     inline = most_bytes if part_at is not None else _ALL
     left, cursor = most_bytes, database.execute(READ, {"id": job_id, "caller": caller, "after": after, "most": inline})
     for *row, number in cursor:
-        if row[2] is None:
+        first, _, frames, size, _, attempt, _ = row
+        if frames is None:
             if rows:
                 break
-            row[2] = (
-                _read_part(database, number, 0, -1)
-                if row[0] <= after and not part_at
-                else (_read_part(database, number, part_at or 0, most_bytes))
-            )
+            place: _Place = ("segments", "frames", number)
+            if first <= after and not part_at:
+                with database.blobopen(*place, readonly=True) as value:
+                    row[2] = value.read()
+            else:
+                row[2] = large.read(database, place, (job_id, first, size, attempt), part_at or 0, most_bytes)
         rows.append(row)
         if (left := left - len(row[2])) <= 0:
             break
@@ -190,19 +224,18 @@ def read_log(
     return rows
 
 
-def _read_part(database: sqlite3.Connection, number: int, start: int, most_bytes: int) -> bytes:
-    with database.blobopen("segments", "frames", number, readonly=True) as frames:
-        frames.seek(start)
-        return frames.read(most_bytes)
-
-
-def read_response(database: sqlite3.Connection, job_id: str, caller: str | None, start: int) -> tuple[bytes, int]:
-    """A part, and the size of the whole. SQL's `substr` would load the whole."""
-    statement = "SELECT sequence, length(response) FROM jobs WHERE id = ? AND caller = ifnull(?, caller)"
-    for sequence, size in database.execute(statement, (job_id, caller)).fetchall():
-        with database.blobopen("jobs", "response", sequence, readonly=True) as response:
-            response.seek(min(start, size))
-            return response.read(PART_BYTES), size
+def read_response(
+    database: sqlite3.Connection, large: LargeValues, job_id: str, caller: str | None, start: int
+) -> tuple[bytes, int]:
+    """A part, and the size of the whole."""
+    statement = """
+        SELECT sequence, length(response), CASE WHEN length(response) <= ? THEN response END FROM jobs
+        WHERE id = ? AND caller = ifnull(?, caller)
+    """
+    for sequence, size, response in database.execute(statement, (PART_BYTES, job_id, caller)).fetchall():
+        if response is not None or start >= size:
+            return (response or b"")[start:], size
+        return large.read(database, ("jobs", "response", sequence), size, start, PART_BYTES), size
     return b"", 0
 
 

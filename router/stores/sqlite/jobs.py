@@ -46,6 +46,7 @@ class SqlJobs(JobQuestions):
     def __init__(self, clock: Callable[[], float], watches: Watches | None = None) -> None:
         super().__init__(watches)
         self._clock, self._threads = clock, ThreadPoolExecutor(_READERS, "read jobs")
+        self._large = job_rows.LargeValues()
 
     @abstractmethod
     def _write(self, work: Work[Result], *, is_synced: bool = True) -> Awaitable[Result]:
@@ -98,10 +99,12 @@ class SqlJobs(JobQuestions):
     async def _read_log(
         self, job_id: str, caller: str | None, after: int, limit_bytes: int, part_at: int | None
     ) -> Sequence[Any]:
-        return await self._read_aside(lambda database: job_rows.read_log(database, job_id, caller, after, limit_bytes, part_at))
+        return await self._read_aside(
+            lambda database: job_rows.read_log(database, self._large, job_id, caller, after, limit_bytes, part_at)
+        )
 
     async def _read_response(self, job_id: str, caller: str | None, start: int) -> tuple[bytes, int]:
-        return await self._read_aside(lambda database: job_rows.read_response(database, job_id, caller, start))
+        return await self._read_aside(lambda database: job_rows.read_response(database, self._large, job_id, caller, start))
 
     async def _read_aside(self, work: Work[Result]) -> Result:
         """In a thread, two at a time: a log may have many readers, and many megabytes for each."""

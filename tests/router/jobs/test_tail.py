@@ -74,8 +74,8 @@ async def test_what_is_written_between_two_looks_is_read_although_the_job_is_ove
     frames, looks = follow(store, "resp_1", ANN, segments[-2].last), itertools.count()
 
     def end_after_the_first(look):
-        async def answer(*given):
-            found = await look(*given)
+        async def answer(*given, **more):
+            found = await look(*given, **more)
             if not next(looks):
                 await store.append(job, segments[-1:])
                 await store.finish(job, ENDED)
