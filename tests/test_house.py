@@ -346,7 +346,7 @@ BUDGETS = {
     "dialects": (8420, 68),
     "stores": (7720, 56),
     "edge": (5251, 41),
-    "contract": (4808, 37),
+    "contract": (4960, 37),
     "dispatch": (4350, 35),
     "past": (3991, 25),
     "config": (3400, 20),
@@ -355,8 +355,8 @@ BUDGETS = {
     "telemetry": (2112, 17),
     "upstream": (1981, 13),
     "adapters": (1911, 14),
-    "jobs": (1771, 9),
-    "responses": (1681, 13),
+    "jobs": (1895, 9),
+    "responses": (1820, 13),
     "connect": (1636, 14),
     "sense": (1594, 12),
     "wiring": (1403, 10),
@@ -407,7 +407,7 @@ def test_there_are_few_sinks_and_the_page_of_sinks_names_each_between_target_and
     sinks = {name.strip("_") for name in sinks_of_the_house()}
     page = (ROOT / "router" / "contract" / "sinks.py").read_text()
 
-    assert len(sinks) < 16, sorted(sinks)
+    assert len(sinks) < 17, sorted(sinks)
     assert sinks - set(re.findall(r"\w+", page)) == {"Call"}  # the demo's: it is a client
 
 

@@ -9,7 +9,7 @@ from functools import partial
 from router.contract.errors import BadRequest, InBackground, JobsUnavailable, NotPermitted, TandemError, TooManyJobs
 from router.contract.exchange import IDEMPOTENCY_KEY, Exchange
 from router.contract.facts import Decided, Ending
-from router.contract.job import MAX_TITLE, Job, JobStore
+from router.contract.job import COME_BACK_SECONDS, MAX_TITLE, Job, JobStore
 from router.contract.keys import rights_of
 from router.contract.relay import Headers
 from router.contract.secret import mask_keys
@@ -33,7 +33,6 @@ from router.settle.refuse import refuse
 from router.telemetry import events
 
 _JSON = (("content-type", "application/json"),)
-_COME_BACK_SECONDS = 5.0
 _KEPT = TELLING_HEADERS | TURN_STATE_HEADERS | {"user-agent", "anthropic-beta", "traceparent", "tracestate"}
 """Headers that are kept with a job, by name: a proxy may have put credentials into any other."""
 
@@ -99,7 +98,7 @@ class Intake:
             raise
         except StoreUnusable as error:
             raise JobsUnavailable(
-                f"background jobs cannot be stored now: {error}", retry_after_seconds=_COME_BACK_SECONDS
+                f"background jobs cannot be stored now: {error}", retry_after_seconds=COME_BACK_SECONDS
             ) from error
         if not is_added:
             words = (
@@ -108,7 +107,7 @@ class Intake:
             )
             if own is not None:
                 words = f"this key may have {own} background jobs at once, or {words}"
-            raise TooManyJobs(words, retry_after_seconds=_COME_BACK_SECONDS)
+            raise TooManyJobs(words, retry_after_seconds=COME_BACK_SECONDS)
 
     async def _undo(self, adding: "asyncio.Task[bool]", job: Job) -> None:
         """Nobody knows the id: nobody could collect what it would cost."""

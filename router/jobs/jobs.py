@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from router.contract.errors import JobsUnavailable
 from router.contract.exchange import Exchange
 from router.contract.facts import Ending
-from router.contract.job import USUAL_TERMS, Job, JobEnding, JobObserver, JobState, JobStore
+from router.contract.job import COME_BACK_SECONDS, USUAL_TERMS, Job, JobEnding, JobObserver, JobState, JobStore
 from router.contract.sinks import AnswerSink
 from router.contract.stores import StoreUnusable
 from router.contract.webhooks import JobWebhook
@@ -58,8 +58,10 @@ class Jobs(JobObserver):
         try:
             await self.open(house)
         except StoreUnusable as error:
-            words = f"background jobs cannot be stored now: {error}"
-            return refuse(JobsUnavailable(words), exchange.arrival, caller)
+            unavailable = JobsUnavailable(
+                f"background jobs cannot be stored now: {error}", retry_after_seconds=COME_BACK_SECONDS
+            )
+            return refuse(unavailable, exchange.arrival, caller)
         assert self._intake is not None
         return await self._intake.accept(exchange, caller)
 

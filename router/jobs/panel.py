@@ -5,7 +5,7 @@ Also the pages by which `tandem delegate --agent` keeps the work of an agent as 
 
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from functools import partial
 
 from router.contract.caller import LOCAL, Caller
@@ -112,7 +112,7 @@ class Responses:
         self._polls.count(job.id, time.monotonic())
         if job.state in FINAL and not job.is_collected:
             await store.collected(job.id)
-        return _show_response(job)
+        return await _show_response(store, job)
 
     async def _cancel(self, asked: Asked) -> Answer:
         found = await self._find_job(asked)
@@ -123,7 +123,7 @@ class Responses:
         store, job = found
         if job.state not in FINAL:
             job = await self._cancel_job(store, job, asked.caller)
-        return _show_response(job)
+        return await _show_response(store, job)
 
     async def _cancel_job(self, store: JobStore, job: Job, caller: Caller) -> Job:
         """Cancel a job wherever it runs, and wait a moment for its owner. One that runs here hangs up before anything else."""
@@ -197,18 +197,33 @@ def _whose(asked: Asked) -> Caller | None:
     return None if asked.rights.is_admin and (asked.key is not None or asked.caller == LOCAL) else asked.caller
 
 
-def _show_response(job: Job) -> Answer:
+async def _show_response(store: JobStore, job: Job) -> Answer:
     """The response as it is now. What a running job has said so far is in its stream alone.
 
     To hand out some of it here would mean that the job cannot be begun again after a crash (`docs/how-it-works/background.md`).
     """
     if job.state in FINAL:
-        return Answer(job.response)
+        part, size = await store.read_response(job.id, None)
+        if len(part) == size:
+            return Answer(part)
+        return Answer(_read_on(store, job.id, part, size), headers={"content-length": str(size)})
     status = "cancelled" if job.is_cancelled else "queued" if job.state is JobState.QUEUED else "in_progress"
     age_seconds = time.time() - job.created_at
     least, most = _POLL_MS
     headers = {"openai-poll-after-ms": str(round(min(max(age_seconds * _POLL_PART, least), most)))}
     return Answer(with_status(job.queued, status), headers=headers)
+
+
+async def _read_on(store: JobStore, job_id: str, part: bytes, size: int) -> AsyncIterator[bytes]:
+    """A large response, read as fast as its caller takes it."""
+    start = 0
+    while part:
+        yield part
+        start += len(part)
+        if start == size:
+            return
+        part, _ = await store.read_response(job_id, None, start)
+    raise JobGone(f"background job '{job_id}' was deleted while its response was read", param="response_id")
 
 
 async def _find_dead(store: JobStore) -> Mapping[str, list[Json]]:

@@ -20,13 +20,12 @@ from router.dialects.refusals import failure_words
 from router.dialects.responses.answer import read_usage
 from router.dialects.responses.background import is_busy, request_id_of, write_arrival
 from router.dialects.responses.failures import read_refusal, write_error
-from router.dialects.responses.logged import LogFrames, join_frames, parse_response, write_response
-from router.dialects.sse import count_written
+from router.dialects.responses.logged import parse_response, write_response
 from router.dispatch.meter import cost_of, measure_usage
 from router.edge.admission import report_fault
 from router.edge.routes import new_request_id
 from router.house import House
-from router.jobs.log_sink import LogSink, SharedLog, read_log
+from router.jobs.log_sink import LogAgain, LogSink, SharedLog, read_again
 from router.jobs.outside import end_lost
 from router.loop.supervisor import supervise
 from router.loop.tasks import spawn
@@ -145,6 +144,7 @@ class Runner:
             await asyncio.wait(settling, timeout=_STOP_SECONDS)
             for task in settling:
                 task.cancel()
+        self._shared.close()
 
     async def _claim_jobs(self) -> None:
         watch = self._store.watch(None)
@@ -200,6 +200,7 @@ class Runner:
         keeping = supervise(partial(self._keep, attempt), name="keep a lease")
         try:
             defect = await self._serve_patiently(attempt, writing)
+            await sink.parse_heavy()
             if not sink.is_lost:
                 sink.close(*_conclude(attempt, defect))
             await writing
@@ -315,11 +316,10 @@ class Runner:
     async def _take_over(self, job: Job) -> None:
         """Record the cost of a dead owner's attempt, then release the job; finish it if its log is complete."""
         if job.body:
-            frames = join_frames(await read_log(self._store, job.id))
-            (log := LogFrames(job.id)).take(frames)
-            self._house.state.entries.append(await write_lost_entry(self._house, job, log, frames))
+            found = await read_again(self._store, job.id, self._shared)
+            self._house.state.entries.append(await write_lost_entry(self._house, job, found))
             await self._house.state.entries.sync()
-            if log.ended is not None:
+            if found.log.ended is not None:
                 await self._end_lost(job)
                 return
         await self._give_back(job)
@@ -333,14 +333,14 @@ class Runner:
         if not job.body:
             await end_lost(self._store, job)
             return
-        (log := LogFrames(job.id)).take(join_frames(await read_log(self._store, job.id)))
+        found = await read_again(self._store, job.id, self._shared)
         said = parse_response(job.queued)
         if job.is_cancelled:
             state, said = JobState.CANCELLED, {**said, "status": "cancelled"}
         else:
             words = "the router that served this response stopped in the middle of it"
             state, said = JobState.FAILED, {**said, "status": "failed", "error": write_error(_INTERRUPTED, words)}
-        sink = LogSink(job, self._store, self._shared, log)
+        sink = LogSink(job, self._store, self._shared, found.log)
         sink.close(state, said)
         await sink.write_log()
         await sink.finish()
@@ -371,8 +371,8 @@ def _conclude(attempt: _Attempt, defect: BaseException | None) -> tuple[JobState
     return JobState.FAILED, {**said, "status": "failed", "error": told}
 
 
-async def write_lost_entry(house: House, job: Job, log: LogFrames, frames: bytes) -> Entry:
-    """The ledger's entry of a job's last attempt, whose owner is gone. `frames` are those of its log.
+async def write_lost_entry(house: House, job: Job, found: LogAgain) -> Entry:
+    """The ledger's entry of a job's last attempt, whose owner is gone. `found` is what its log says.
 
     It has the id that the owner would have used, so an attempt is in a ledger once. Its tokens are those that the log names at
     its end, else an estimate: the prompt, and the text in the log. Without a frame it counts as never sent, and costs nothing.
@@ -383,12 +383,12 @@ async def write_lost_entry(house: House, job: Job, log: LogFrames, frames: bytes
     with suppress(Exception):  # a request that cannot be read must not keep its job from going on, or ending
         decided = await house.decide(arrival, plan)
         target = plan.targets[decided.decision.targets[0]]
-        told, written = read_usage(log.response.get("usage")), count_written(frames)
-        seen = house.state.live.of(target).token_size.tokens_in(written)
-        usage = measure_usage(Operation.CREATE, told, decided.decision.prompt_tokens, seen, is_billed=bool(frames))
-        attempt = Attempt(target.name, 200 if frames else None, None, 0.0, usage, cost_of(usage, target.price))
+        told = read_usage(found.log.response.get("usage"))
+        seen = house.state.live.of(target).token_size.tokens_in(found.written)
+        usage = measure_usage(Operation.CREATE, told, decided.decision.prompt_tokens, seen, is_billed=found.has_frames)
+        attempt = Attempt(target.name, 200 if found.has_frames else None, None, 0.0, usage, cost_of(usage, target.price))
         exchange.note(decided)
         exchange.note(AttemptOpened(now, target, "", ()))
         exchange.note(AttemptEnded(now, target, attempt, None, usage, None))
-    entry = write_entry(exchange, Settled(now, _SERVED if log.ended is not None else _CUT), time.time())
+    entry = write_entry(exchange, Settled(now, _SERVED if found.log.ended is not None else _CUT), time.time())
     return replace(entry, places=None)  # nothing is learned from the same words twice

@@ -74,6 +74,24 @@ async def test_a_later_request_goes_on_from_a_job_by_its_id(start, upstream, dia
     assert [item["role"] for item in items] == ["user"]
 
 
+@DIALECTS
+@pytest.mark.parametrize("way", ["whole", "streamed", "in the background"])
+async def test_what_continues_a_job_names_it_whatever_its_upstream_speaks(start, upstream, dialect, way):
+    tandem = await start(one_dialect(dialect, upstream.base_url))
+    upstream.scripts = [speak(dialect, SPEECH)]
+    job_id = await begin(tandem)
+    await poll(tandem, job_id)
+
+    more = {"whole": {}, "streamed": {"stream": True}, "in the background": {"background": True, "stream": True}}[way]
+    body = {"model": "auto", "input": "and then?", "previous_response_id": job_id, **more}
+    reply = await call(tandem.port, "/v1/responses", body)
+
+    told = [event["response"] for event in events_in(reply.body) if "response" in event] if more else [reply.json]
+    kept = (await call(tandem.port, f"/v1/responses/{told[-1]['id']}")).json
+    assert len(told) >= (2 if more else 1)
+    assert {response["previous_response_id"] for response in (*told, kept)} == {job_id}
+
+
 async def test_the_answer_of_a_job_is_recorded_once_under_the_id_of_its_request(start, upstream):
     tandem = await start(one_dialect("chat", upstream.base_url))
     upstream.scripts = [speak("chat", SPEECH)]

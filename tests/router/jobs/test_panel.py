@@ -1,6 +1,7 @@
 """The pages of background work, as far as whole requests do not show them."""
 
 import json
+import threading
 from types import SimpleNamespace
 
 import pytest
@@ -119,3 +120,19 @@ async def test_a_job_that_is_deleted_is_dropped_by_its_runner_at_once(simulated,
     reply = await call(simulated.port, f"/v1/responses/{job_id}", method="DELETE")
 
     assert (reply.status, dropped) == (200, [job_id])
+
+
+async def test_a_response_of_megabytes_is_sent_whole_in_parts_that_are_read_off_the_loop(simulated, monkeypatch):
+    job_id, text, off_loop = await begin(simulated), "word " * 400_000, set()
+    await poll(simulated, job_id)
+    store = simulated.built.jobs.store
+    whole = json.dumps({"id": job_id, "status": "completed", "output": [{"text": text}]}).encode()
+    await store._write(lambda database: database.execute("UPDATE jobs SET response = ?", (whole,)))
+    read = store._read_large
+    monkeypatch.setattr(store, "_read_large", lambda work: (off_loop.add(threading.get_ident() != loop_thread), read(work))[1])
+    loop_thread = threading.get_ident()
+
+    reply = await call(simulated.port, f"/v1/responses/{job_id}")
+
+    assert (reply.status, reply.body, off_loop) == (200, whole, {True})
+    assert dict(reply.headers)["content-length"] == str(len(whole))

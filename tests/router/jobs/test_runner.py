@@ -16,7 +16,7 @@ from router.dialects.responses.background import request_id_of
 from router.dialects.responses.logged import LogFrames
 from router.dialects.sse import count_written
 from router.jobs import runner as runner_module
-from router.jobs.log_sink import read_log
+from router.jobs.log_sink import LogAgain, read_log
 from router.jobs.runner import LEASE_SECONDS, Runner, write_lost_entry
 from router.stores.memory.entries import MemoryEntries
 from router.stores.owners import name_owner
@@ -75,6 +75,10 @@ def note_entries(monkeypatch) -> list[tuple[str, str, int | None]]:
 
     monkeypatch.setattr(MemoryEntries, "append", append)
     return noted
+
+
+async def response_of(store) -> dict:
+    return json.loads((await store.read_response("resp_1", None))[0])
 
 
 async def over(store, name: str = "resp_1"):
@@ -162,7 +166,7 @@ async def test_a_job_that_cannot_be_begun_again_ends_with_what_was_said(store, r
     run(WHOLE)
     job = await over(store)
 
-    response = json.loads(job.response)
+    response = await response_of(store)
     events = events_in(b"".join(segment.frames for segment in await read_log(store, "resp_1")))
     assert (job.state, response["status"]) == (state, str(state))
     assert is_cancelled or (response["error"]["code"], response["error"]["reason"]) == ("server_error", "interrupted")
@@ -263,7 +267,7 @@ async def test_a_job_that_cannot_be_taken_over_now_holds_up_neither_others_nor_a
     assert await store.claim("another", LEASE_SECONDS, MANY) is None  # its lease is kept, since it was not recorded
 
 
-@pytest.mark.parametrize("defect", ["write_lost_entry", "read_log"])
+@pytest.mark.parametrize("defect", ["write_lost_entry", "read_again"])
 async def test_a_defect_in_taking_a_job_over_is_reported_and_the_job_is_begun_again(store, run, monkeypatch, listen, defect):
     async def fail(*given):
         raise LookupError("a defect")
@@ -289,12 +293,12 @@ async def test_a_lost_job_whose_log_cannot_be_made_sense_of_is_ended(store, run,
     await store.append(job, [make_segment(0, 3)])
     await store.read("resp_1", ANN, -1)
     await store.release(job)
-    monkeypatch.setattr(runner_module, "read_log", fail)
+    monkeypatch.setattr(runner_module, "read_again", fail)
 
     run(WHOLE)
     job = await over(store)
 
-    assert (job.state, json.loads(job.response)["error"]["reason"]) == (JobState.FAILED, "interrupted")
+    assert (job.state, (await response_of(store))["error"]["reason"]) == (JobState.FAILED, "interrupted")
 
 
 async def test_jobs_are_taken_over_side_by_side_up_to_a_number(store, run, monkeypatch):
@@ -348,7 +352,7 @@ async def test_a_defect_of_the_road_fails_the_job_without_details(store, run):
     job = await over(store)
 
     assert job.state is JobState.FAILED
-    assert b"a secret path" not in job.response
+    assert "a secret path" not in json.dumps(await response_of(store))
 
 
 @pytest.mark.jumping_clock
@@ -432,7 +436,8 @@ async def test_a_job_whose_earlier_response_is_gone_says_how_to_keep_responses(s
     run(answers(gone, status=400))
     await add(store)
 
-    error = json.loads((await over(store)).response)["error"]
+    await over(store)
+    error = (await response_of(store))["error"]
 
     assert error["reason"] == "previous_response_not_found"
     assert error["message"].startswith(
@@ -473,10 +478,10 @@ async def test_a_defect_of_the_runner_ends_its_job(store, run, monkeypatch):
     assert (await over(store)).state is JobState.FAILED
 
 
-def attempt_of(log: bytes, **more) -> tuple[Job, LogFrames, bytes]:
-    job = make_job("resp_1", body=BODY, attempt=2, **more)
-    (frames := LogFrames("resp_1")).take(log)
-    return job, frames, log
+def attempt_of(log: bytes, **more) -> tuple[Job, LogAgain]:
+    found = LogAgain("resp_1")
+    found.add([make_segment(0, 9, text=log.decode())] if log else [])
+    return make_job("resp_1", body=BODY, attempt=2, **more), found
 
 
 @pytest.fixture
