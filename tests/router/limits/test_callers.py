@@ -56,14 +56,14 @@ class Desk:
         budgets.follow(Terms({LOCAL.name: rights}))
         self.limits = CallerLimits({LOCAL.name: rights}, CallerRates(self.clock), budgets)
 
-    async def send(self, *reached, spill=()):
+    async def send(self, *reached, spill=(), live=None, **body):
         reached = {each.target.name: each for each in reached}
         dispatcher = dispatcher_of(*reached.values(), clock=self.clock, limits=self.limits)
         names = [name for name in reached if name not in spill]
         signals = make_signals(*(stand(each.target) for each in reached.values()), tokens=100_000)
         decision = make_decision(targets=tuple(names), spill=tuple(spill), signals=signals, prompt_tokens=100_000)
-        decided = make_decided(ask(max_tokens=10_000), decision)
-        return await dispatcher.send(make_exchange(), decided, self.sink, LiveStatistics())
+        decided = make_decided(ask(**(body or {"max_tokens": 10_000})), decision)
+        return await dispatcher.send(make_exchange(), decided, self.sink, live or LiveStatistics())
 
     @property
     def used(self):
@@ -99,6 +99,16 @@ async def test_a_further_attempt_is_asked_for_and_not_made_without_room():
         await desk.send(cut, sage, spill=("sage",))
 
     assert (len(cut.adapter.opened), sage.adapter.opened) == (1, [])
+
+
+async def test_a_cap_fits_in_the_window_that_the_target_named():
+    live, spark = LiveStatistics(), reach(SPARK)
+    live.of(SPARK).window.tell(101_000, 0.0)
+    live.windows = {"spark": 101_000}
+
+    await Desk(Rights(daily_usd=50.0)).send(spark, live=live, temperature=1)
+
+    assert spark.adapter.bodies[0]["max_tokens"] == 1_000
 
 
 async def test_a_key_for_one_tier_is_not_sent_to_the_other_by_whatever_decision():
