@@ -1,6 +1,7 @@
 """A streamed answer under way. In silence the caller gets heartbeats, and a target that stays silent is given up."""
 
 import asyncio
+from collections.abc import Callable
 
 from msgspec import Struct
 
@@ -24,6 +25,9 @@ from router.dispatch.outgoing import Reachable
 HEARTBEAT = b": heartbeat\n\n"
 """A comment, which SSE readers skip: shows proxies and impatient clients a live connection."""
 HEARTBEAT_SECONDS = 10.0
+_USAGE_SECONDS = 0.5
+"""How long usage is awaited for a caller who left."""
+_DONE, _END_BYTES = b"[DONE]", 64
 
 
 class SilenceWatch:
@@ -65,6 +69,17 @@ class SilenceWatch:
             return False
         stream.fail(UpstreamTimeout(name, f'target "{name}" sent no event for {limit:g} s'))
         return True
+
+
+class _UsageWatch(Collected):
+    """Takes the place of a caller who left after the last word, until usage has come."""
+
+    def __init__(self, on_piece: Callable[[], None]) -> None:
+        super().__init__(0)
+        self._on_piece = on_piece
+
+    def write(self, data: bytes) -> None:
+        self._on_piece()
 
 
 class StreamedAnswer(Struct, eq=False):
@@ -216,6 +231,23 @@ class StreamedAnswer(Struct, eq=False):
         if not self.is_over and self._tail is not None:
             self._has_said_end(self._tail)
         return self.is_over and self._error is self.ended_in_stream
+
+    async def await_usage(self) -> None:
+        """Read on for the usage that chat hosts report after the last word, though the caller has left."""
+        tail = self._tail
+        if tail is None or self.usage is not None or self._translator is not None or _DONE in tail.newest()[-_END_BYTES:]:
+            return
+
+        def look() -> None:
+            if self._read_end(tail).usage is not None:
+                self._settle(None)
+
+        self.finished, self.is_over = self.finished.get_loop().create_future(), False
+        self._caller, self.hides_usage = _UsageWatch(look), False
+        await asyncio.wait((self.finished,), timeout=_USAGE_SECONDS)
+        self._caller = Collected(0)
+        if not self.is_over:
+            self._settle(None)
 
     def expire(self) -> None:
         exchange = self.context.exchange
