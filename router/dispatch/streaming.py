@@ -1,7 +1,7 @@
 """A streamed answer under way. In silence the caller gets heartbeats, and a target that stays silent is given up."""
 
 import asyncio
-from collections.abc import Callable
+from contextlib import suppress
 
 from msgspec import Struct
 
@@ -69,17 +69,6 @@ class SilenceWatch:
             return False
         stream.fail(UpstreamTimeout(name, f'target "{name}" sent no event for {limit:g} s'))
         return True
-
-
-class _UsageWatch(Collected):
-    """Takes the place of a caller who left after the last word, until usage has come."""
-
-    def __init__(self, on_piece: Callable[[], None]) -> None:
-        super().__init__(0)
-        self._on_piece = on_piece
-
-    def write(self, data: bytes) -> None:
-        self._on_piece()
 
 
 class StreamedAnswer(Struct, eq=False):
@@ -237,15 +226,12 @@ class StreamedAnswer(Struct, eq=False):
         tail = self._tail
         if tail is None or self.usage is not None or self._translator is not None or _DONE in tail.newest()[-_END_BYTES:]:
             return
-
-        def look() -> None:
-            if self._read_end(tail).usage is not None:
-                self._settle(None)
-
-        self.finished, self.is_over = self.finished.get_loop().create_future(), False
-        self._caller, self.hides_usage = _UsageWatch(look), False
-        await asyncio.wait((self.finished,), timeout=_USAGE_SECONDS)
-        self._caller = Collected(0)
+        self.finished, self.is_over, self.hides_usage = self.finished.get_loop().create_future(), False, False
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_USAGE_SECONDS):
+                while not self.is_over and self._read_end(tail).usage is None:
+                    self._caller = heard = Collected(-1)  # over with any piece
+                    await heard.over.wait()
         if not self.is_over:
             self._settle(None)
 
