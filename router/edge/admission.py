@@ -19,6 +19,7 @@ from router.contract.errors import (
 )
 from router.contract.exchange import Arrival, Exchange
 from router.contract.keys import CREDENTIALS, Key, read_token, split_key
+from router.contract.lasting import Lasting
 from router.contract.limits import Limits
 from router.contract.share import Holdings, has_room
 from router.contract.sinks import AnswerSink
@@ -84,6 +85,10 @@ class Admission:
     @property
     def limits(self) -> Limits:
         return self._house.plan.limits
+
+    @property
+    def lasting(self) -> Lasting:
+        return self._house.state.lasting
 
     @property
     def responses(self) -> ResponseStore:

@@ -6,12 +6,21 @@ from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 
-from router.contract.errors import BadRequest, InBackground, JobsUnavailable, NotPermitted, TandemError, TooManyJobs
-from router.contract.exchange import IDEMPOTENCY_KEY, Exchange
+from router.contract.errors import (
+    BadRequest,
+    InBackground,
+    JobsUnavailable,
+    NotPermitted,
+    TandemError,
+    TooManyJobs,
+    Unauthorized,
+)
+from router.contract.exchange import IDEMPOTENCY_KEY, Arrival, Exchange
 from router.contract.facts import Decided, Ending
 from router.contract.job import COME_BACK_SECONDS, MAX_TITLE, Job, JobStore
 from router.contract.keys import rights_of
 from router.contract.relay import Headers
+from router.contract.rights import Rights
 from router.contract.secret import mask_keys
 from router.contract.sinks import AnswerSink, send_whole
 from router.contract.stores import StoreUnusable
@@ -60,9 +69,9 @@ class Intake:
     async def _answer(self, asked: AskedBackground, exchange: Exchange, caller: AnswerSink) -> Ending:
         plan: Plan = exchange.plan
         decided = await self._house.decide(asked.arrival, plan.for_background())
-        self._check_rights(plan, decided)
+        rights = self._check_rights(plan, asked.arrival, decided)
         job = _write_job(asked, decided, time.time())
-        await self._add(job, plan)
+        await self._add(job, plan, rights)
         exchange.leave_unrecorded()
         events.job_accepted(job=job.id, tier=job.tier, session=job.session)
         self._runner.wake()
@@ -72,12 +81,19 @@ class Intake:
         else:
             caller.start(200, (*STREAM_HEADERS, *headers))
             caller.write(HEARTBEAT)  # a head leaves with the first bytes, and a target may take its time
-            await tail_into(caller, follow(self._store, job.id, job.caller, -1, self._runner.is_stopping))
+            await tail_into(caller, follow(self._store, job.id, job.caller, -1, partial(self._is_cut_off, job)))
         return Ending(Outcome.SERVED, 200)
 
-    def _check_rights(self, plan: Plan, decided: Decided) -> None:
-        """Refuse a caller that may not have background work, or one whose own key would be needed for it."""
-        if not rights_of(plan.keys, decided.view.caller).may_delegate:
+    def _is_cut_off(self, job: Job) -> bool:
+        """Whether a stream must end: the router is shutting down, or the key no longer works."""
+        return self._runner.is_stopping() or self._runner.is_revoked(job)
+
+    def _check_rights(self, plan: Plan, arrival: Arrival, decided: Decided) -> Rights:
+        """Refuse a caller that may not have background work now, or one whose own key would be needed for it."""
+        rights = rights_of(self._house.plan.keys, arrival.caller, arrival.key, time.time())
+        if not rights.tiers:
+            raise Unauthorized
+        if not rights.may_delegate:
             raise NotPermitted("background: this key does not have the right to delegate work (may_delegate)")
         target = plan.targets[decided.decision.targets[0]]
         if target.takes_callers_key:
@@ -86,10 +102,11 @@ class Intake:
                 "without background",
                 param="background",
             )
+        return rights
 
-    async def _add(self, job: Job, plan: Plan) -> None:
+    async def _add(self, job: Job, plan: Plan, rights: Rights) -> None:
         """Store a job. When this returns it is durable; a caller that left before has none."""
-        own = rights_of(plan.keys, job.caller).jobs_in_flight
+        own = rights.jobs_in_flight
         adding = spawn(self._store.add(job, plan.jobs, own), name=f"{job.id} add")
         try:
             is_added = await asyncio.shield(adding)

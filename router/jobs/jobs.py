@@ -19,6 +19,7 @@ from router.sessions.ended_jobs import EndedJobs
 from router.settle.refuse import refuse
 
 if TYPE_CHECKING:
+    from router.jobs.endings import EndedWork
     from router.jobs.intake import Intake
     from router.jobs.runner import Runner
     from router.jobs.webhooks import Webhooks
@@ -97,6 +98,10 @@ class Jobs(JobObserver):
             self.runner = Runner(house, store)
             self._intake = Intake(house, store, self.runner)
         return self.runner
+
+    async def end_revoked(self) -> "Sequence[EndedWork]":
+        """End jobs whose key no longer works. Raises `StoreUnusable`."""
+        return await self.runner.end_revoked() if self.runner is not None else ()
 
     def is_stopping(self) -> bool:
         return self.runner is not None and self.runner.is_stopping()

@@ -13,9 +13,11 @@ from router.contract.digits import parse_exactly
 from router.contract.errors import BadRequest, JobGone, JobsUnavailable, NotFound, NotPermitted, RateLimited
 from router.contract.exchange import work_here
 from router.contract.job import FINAL, MAX_TITLE, Job, JobEnding, JobState, JobStore
+from router.contract.keys import rights_of
 from router.contract.limits import Limits
 from router.contract.request import Json, JsonObject
-from router.contract.stores import ResponseStore, StoredResponse, StoreUnusable
+from router.contract.rights import NOTHING
+from router.contract.stores import StoredResponse, StoreUnusable
 from router.dialects.fields import as_object
 from router.dialects.responses.background import with_status
 from router.dispatch.passed_headers import STREAM_HEADERS
@@ -66,8 +68,8 @@ class Polls:
 class Responses:
     """Shows each caller the responses that are stored for it, and those that a job is still making."""
 
-    def __init__(self, responses: ResponseStore, jobs: Jobs) -> None:
-        self._responses, self._jobs, self._polls = responses, jobs, Polls()
+    def __init__(self, house: House, jobs: Jobs) -> None:
+        self._house, self._responses, self._jobs, self._polls = house, house.state.responses, jobs, Polls()
         pages = (
             Page(_RESPONSE, self._retrieve),
             Page(_RESPONSE, self._delete, ("DELETE",)),
@@ -75,6 +77,7 @@ class Responses:
             Page(f"{_RESPONSE}/input_items", self._list_input),
             Page(_JOBS, self._list),
             Page(_ONE, self._show),
+            Page(f"{_ONE}/cancel", self._cancel_listed, ("POST",)),
         )
         self.pages = tuple(page._replace(answer=partial(answer_or_refuse, page.answer)) for page in pages)
 
@@ -107,7 +110,7 @@ class Responses:
         store, job = found
         if is_streamed:
             after = _read_after(asked.query.get("starting_after"))
-            frames = follow(store, job.id, asked.caller, after, self._jobs.is_stopping)
+            frames = follow(store, job.id, asked.caller, after, partial(self._is_cut_off, asked))
             return Answer(frames, dict(STREAM_HEADERS)["content-type"], headers=_NO_CACHE)
         self._polls.count(job.id, time.monotonic())
         if job.state in FINAL and not job.is_collected:
@@ -124,6 +127,22 @@ class Responses:
         if job.state not in FINAL:
             job = await self._cancel_job(store, job, asked.caller)
         return await _show_response(store, job)
+
+    def _is_cut_off(self, asked: Asked) -> bool:
+        """Whether a stream must end: the router is shutting down, or the reader's key no longer works."""
+        rights = rights_of(self._house.plan.keys, asked.caller, asked.key, time.time())
+        return rights is NOTHING or self._jobs.is_stopping()
+
+    async def _cancel_listed(self, asked: Asked) -> Answer:
+        """Cancel a job that the caller sees in the list: an admin another caller's, which `?caller=` names."""
+        name = asked.query.get("caller") or asked.caller.name
+        job = await self._find_listed(asked)
+        if job.caller.name != name:
+            raise _no_job(job.id)
+        assert self._jobs.store is not None
+        if job.state not in FINAL:
+            job = await self._cancel_job(self._jobs.store, job, job.caller)
+        return as_json(_describe(job, {}, asked))
 
     async def _cancel_job(self, store: JobStore, job: Job, caller: Caller) -> Job:
         """Cancel a job wherever it runs, and wait a moment for its owner. One that runs here hangs up before anything else."""
@@ -181,12 +200,17 @@ class Responses:
         return as_json({"object": "list", "data": [_describe(job, dead, asked) for job in page.jobs], "before": page.before})
 
     async def _show(self, asked: Asked) -> Answer:
+        job = await self._find_listed(asked)
+        assert self._jobs.store is not None
+        return as_json(_describe(job, await _find_dead(self._jobs.store), asked))
+
+    async def _find_listed(self, asked: Asked) -> Job:
+        """A job that the caller sees in the list. Raises `JobGone`."""
         store, job_id = self._jobs.store, asked.path["response_id"]
         job = await store.find(job_id, _whose(asked)) if store is not None else None
         if job is None:
-            raise JobGone(f"no background job '{job_id[:80]}' is kept for this caller", param="response_id")
-        assert store is not None
-        return as_json(_describe(job, await _find_dead(store), asked))
+            raise _no_job(job_id)
+        return job
 
 
 _NO_CACHE = {"cache-control": "no-cache"}
@@ -265,6 +289,10 @@ def _unknown(response_id: str) -> NotFound:
         f"Response with id '{response_id[:80]}' not found: never stored, deleted or expired",
         param="response_id",
     )
+
+
+def _no_job(job_id: str) -> JobGone:
+    return JobGone(f"no background job '{job_id[:80]}' is kept for this caller", param="response_id")
 
 
 def _read_after(text: str | None) -> int:

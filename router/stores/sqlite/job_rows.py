@@ -1,15 +1,19 @@
 """The queue's rules in SQL. Each function needs an exclusive transaction."""
 
+import contextlib
 import secrets
 import sqlite3
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 from router.contract.caller import Caller
 from router.contract.job import PART_BYTES, Job, JobEnding, JobTerms, Segment, WebhookEvent
 from router.contract.share import Turns
+from router.contract.stores import StoreUnusable
 from router.stores.job_records import ADDED, FOUND, MOST_ATTEMPTS, WHOLE, name_of, to_job, to_row
+from router.stores.sqlite.files import connect_to_read
 
 _OWNED = "id = ? AND owner = ? AND attempt = ? AND state = 'running'"
 _UNFINISHED = "state IN ('queued', 'running')"
@@ -268,6 +272,16 @@ def forget_old(database: sqlite3.Connection, oldest: float, limit: int) -> int:
     statement = "DELETE FROM jobs WHERE sequence IN (SELECT sequence FROM jobs WHERE ended_at < ? LIMIT ?)"
     database.execute("DELETE FROM outbox WHERE is_dead = 1 AND next_at < ?", (oldest,))
     return database.execute(statement, (oldest, limit)).rowcount
+
+
+def count_unfinished(path: Path, keys: Sequence[str]) -> int:
+    """How many jobs of these keys wait or run, in a file that may be in use. Raises `StoreUnusable`."""
+    named = f"key IN ({', '.join('?' * len(keys))}) AND {_UNFINISHED}"
+    try:
+        with contextlib.closing(connect_to_read(path)) as database:
+            return _count(database, named, *keys)
+    except sqlite3.Error as error:
+        raise StoreUnusable(f"{path} cannot be read: {error}") from error
 
 
 def _post(database: sqlite3.Connection, job_id: str, ending: JobEnding, addresses: Iterable[str]) -> None:

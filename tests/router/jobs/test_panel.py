@@ -64,7 +64,11 @@ async def test_jobs_are_listed_newest_first_a_page_at_a_time(simulated):
 async def test_a_caller_that_is_known_by_a_targets_key_alone_is_no_admin(caller, key, listed):
     store = MemoryJobs(keep_seconds=3_600.0)
     await store.add(make_job("resp_1", ANN), MANY)
-    page = next(page for page in Responses(None, SimpleNamespace(store=store)).pages if page.path == "/tandem/jobs")
+    page = next(
+        page
+        for page in Responses(SimpleNamespace(state=SimpleNamespace(responses=None)), SimpleNamespace(store=store)).pages
+        if page.path == "/tandem/jobs"
+    )
 
     answer = await page.answer(Asked("req_1", caller, {}, {}, {}, None, key=key))
 

@@ -8,7 +8,7 @@ from math import ceil
 import pytest
 from msgspec.structs import replace
 
-from router.contract.job import Job, JobState, JobTerms
+from router.contract.job import JobState, JobTerms
 from router.contract.stores import StoreUnusable
 from router.contract.target import Price
 from router.contract.words import Dialect, Outcome
@@ -16,8 +16,8 @@ from router.dialects.responses.background import request_id_of
 from router.dialects.responses.logged import LogFrames
 from router.dialects.sse import count_written
 from router.jobs import runner as runner_module
-from router.jobs.log_sink import LogAgain, read_log
-from router.jobs.runner import LEASE_SECONDS, Runner, write_lost_entry
+from router.jobs.log_sink import read_log
+from router.jobs.runner import LEASE_SECONDS, Runner
 from router.stores.memory.entries import MemoryEntries
 from router.stores.owners import name_owner
 from router.stores.sqlite.jobs import MemoryJobs
@@ -476,50 +476,3 @@ async def test_a_defect_of_the_runner_ends_its_job(store, run, monkeypatch):
     run(WHOLE)
 
     assert (await over(store)).state is JobState.FAILED
-
-
-def attempt_of(log: bytes, **more) -> tuple[Job, LogAgain]:
-    found = LogAgain("resp_1")
-    found.add([make_segment(0, 9, text=log.decode())] if log else [])
-    return make_job("resp_1", body=BODY, attempt=2, **more), found
-
-
-@pytest.fixture
-async def house():
-    return make_house(reach(make_target(speaks=frozenset({Dialect.RESPONSES}), price=PRICE)))
-
-
-async def test_an_attempt_that_was_interrupted_has_an_estimate_of_its_tokens_and_their_cost(house):
-    log = b"".join(SPOKEN[:-1])
-    entry = await write_lost_entry(house, *attempt_of(log))
-
-    line = entry.line
-    assert (line.id, line.job, line.outcome, line.key) == (request_id_of("resp_1", 2), "resp_1", "INTERRUPTED", "k_1")
-    assert (line.output_tokens, line.tokens_estimated) == (ceil(count_written(log) / 4), True)
-    assert line.output_tokens > 0
-    assert line.input_tokens > 0
-    assert line.cost_usd == pytest.approx((line.input_tokens + 2 * line.output_tokens) / 1e6)
-    assert json.loads(entry.attempts)[0]["target"] == line.target
-    assert entry.places is None
-
-
-async def test_an_attempt_whose_log_has_its_end_was_served_and_has_the_tokens_that_its_target_told(house):
-    entry = await write_lost_entry(house, *attempt_of(b"".join(SPOKEN)))
-
-    assert (entry.line.outcome, entry.line.status, entry.line.tokens_estimated) == ("SERVED", 200, False)
-    assert entry.line.output_tokens == events_in(b"".join(SPOKEN))[-1]["response"]["usage"]["output_tokens"]
-
-
-async def test_an_attempt_without_a_byte_of_an_answer_costs_nothing(house):
-    entry = await write_lost_entry(house, *attempt_of(b""))
-
-    assert (entry.line.outcome, entry.line.output_tokens, entry.line.cost_usd) == ("INTERRUPTED", None, 0.0)
-
-
-async def test_of_a_request_that_cannot_be_decided_any_more_the_cost_is_not_known(house):
-    _, *log = attempt_of(b"")
-
-    entry = await write_lost_entry(house, make_job("resp_1", body=b"[", attempt=1), *log)
-
-    assert (entry.line.id, entry.line.outcome, entry.line.target) == ("req_1", "INTERRUPTED", None)
-    assert entry.line.cost_usd is None
