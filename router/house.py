@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from router.contract.errors import InBackground, TandemError
 from router.contract.exchange import IDEMPOTENCY_KEY, Arrival, CancelReason, Company, Deadline, Exchange
 from router.contract.facts import Decided, Ending, Read, Settled
+from router.contract.keys import check_caller
 from router.contract.request import JsonObject, RequestView
 from router.contract.sinks import AnswerSink, Copy, watch
 from router.contract.words import Outcome
@@ -88,8 +89,10 @@ class House:
     async def _answer(self, exchange: Exchange, caller: AnswerSink) -> Ending:
         """Read → restore the history → answer locally, or decide → call a target → finish."""
         plan: Plan = exchange.plan
-        state = self.state
-        given = await exchange.off_loop(read_request, exchange.arrival, state.histories)
+        state, arrival = self.state, exchange.arrival
+        if plan.keys is not None:
+            check_caller(plan.keys, arrival.caller, arrival.key)
+        given = await exchange.off_loop(read_request, arrival, state.histories)
         given = await restore_history(exchange, given, state.responses, plan.targets)
         exchange.note(Read(given))
         view = await exchange.off_loop(apply_tier_lines, given) if plan.applies_tier_lines and may_hold_lines(given) else given

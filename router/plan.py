@@ -8,6 +8,7 @@ from router.contract.exchange import Exchange, Observers, Passed
 from router.contract.facts import Ending
 from router.contract.job import USUAL_TERMS, JobTerms
 from router.contract.keys import Key, KeyRing
+from router.contract.lasting import Lasting
 from router.contract.limits import Limits
 from router.contract.opinions import Policy
 from router.contract.relay import Sink, Upstream
@@ -115,5 +116,7 @@ class State:
     loop_watch: LoopWatch = field(default_factory=LoopWatch)
     """Counts how long the event loop was held up."""
     shared: Shared | None = None
+    lasting: Lasting = field(default_factory=Lasting)
+    """Open sockets and feeds."""
     own_key: Key | None = None
     """Key of commands by the router's own user, if callers need one."""

@@ -344,9 +344,9 @@ def test_every_function_of_the_road_can_be_said_aloud():
 BUDGETS = {
     "cli": (11588, 76),
     "dialects": (8420, 68),
-    "stores": (7720, 56),
+    "stores": (7860, 57),
     "edge": (5251, 41),
-    "contract": (4808, 37),
+    "contract": (4960, 38),
     "dispatch": (4350, 35),
     "past": (3991, 25),
     "config": (3400, 20),
@@ -355,11 +355,11 @@ BUDGETS = {
     "telemetry": (2112, 17),
     "upstream": (1981, 13),
     "adapters": (1911, 14),
-    "jobs": (1771, 9),
-    "responses": (1681, 13),
+    "jobs": (2040, 10),
+    "responses": (1820, 13),
     "connect": (1636, 14),
     "sense": (1594, 12),
-    "wiring": (1403, 10),
+    "wiring": (1499, 11),
     "decide": (1357, 10),
     "policies": (1304, 14),
     "screen": (1252, 9),
@@ -370,7 +370,7 @@ BUDGETS = {
     "api": (197, 1),
     "house": (167, 1),
     "second_opinion": (155, 1),
-    "plan": (120, 1),
+    "plan": (126, 1),
     "__init__": (2, 1),
 }
 
@@ -407,7 +407,7 @@ def test_there_are_few_sinks_and_the_page_of_sinks_names_each_between_target_and
     sinks = {name.strip("_") for name in sinks_of_the_house()}
     page = (ROOT / "router" / "contract" / "sinks.py").read_text()
 
-    assert len(sinks) < 16, sorted(sinks)
+    assert len(sinks) < 17, sorted(sinks)
     assert sinks - set(re.findall(r"\w+", page)) == {"Call"}  # the demo's: it is a client
 
 
@@ -525,11 +525,8 @@ FOREIGN = {
     ("router/cli/run.py", "server.should_exit"),
     ("router/cli/past/history.py", "self.tally.advance"),
     ("router/cli/replay.py", "report.unservable"),
-    ("router/dialects/histories.py", "conversation.history"),
     ("router/dialects/histories.py", "beginning.learned"),
     ("router/edge/tls.py", "context.options"),  # of the standard library
-    ("router/screen/board.py", "turn.is_shown"),
-    ("router/screen/board.py", "before.is_closed"),
     ("router/screen/feed_view.py", "turn.words"),
     ("router/screen/screen.py", "turn.client"),
     ("router/screen/screen.py", "turn.session"),
@@ -542,7 +539,7 @@ def test_no_room_sets_an_attribute_of_another_rooms_object():
     found = foreign_assignments(own_modules())
 
     assert found - FOREIGN == set(), "give it to the constructor, or let a method of its class set it"
-    assert len(FOREIGN) <= 13
+    assert len(FOREIGN) <= 10
     assert FOREIGN - found == set(), "no longer needed: take it off the list"
 
 
@@ -599,7 +596,7 @@ def late_imports_in(source: str) -> int:
 
 
 # What is left of both. A row may only become smaller: who takes one away lowers it.
-ANYS_IN_CONTRACT = 12
+ANYS_IN_CONTRACT = 7
 LATE_IMPORTS = {
     "wiring": 26,
     "cli": 24,

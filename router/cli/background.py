@@ -71,6 +71,10 @@ class Jobs:
     def cancel(self, job_id: str) -> JsonObject:
         return self._ask(f"/v1/responses/{quote(job_id, safe='')}/cancel", b"")
 
+    def cancel_others(self, job_id: str, caller: str) -> JsonObject:
+        """Cancel another caller's job, as an admin. Returns its state, without its answer."""
+        return self._ask(f"/tandem/jobs/{quote(job_id, safe='')}/cancel?{urlencode({'caller': caller})}", b"")
+
     def find(self, job_id: str) -> JsonObject:
         """A job's state, without its answer."""
         return self._ask(f"/tandem/jobs/{quote(job_id, safe='')}")

@@ -24,6 +24,7 @@ EXAMPLES = (
     "jobs watch resp_0198f3",
     "jobs result resp_0198f3 > review.md",
     "jobs cancel resp_0198f3",
+    "jobs cancel resp_0198f3 --caller ada",
 )
 _TITLES = ("id", "state", "tier", "began", "took", "caller", "task")
 _LEFT = ("id", "state", "tier", "began", "caller", "task")
@@ -39,6 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("id", nargs="?", default="", metavar="ID", help="the job's id, as tandem delegate printed it")
     add_router_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print JSON; watch prints each event of the answer on a line")
+    parser.add_argument("--caller", metavar="NAME", help="cancel: whose job it is, for an admin who cancels another's")
     listing = parser.add_argument_group("list")
     listing.add_argument("--state", choices=tuple(map(str, JobState)), help="only jobs in this state")
     listing.add_argument("-n", "--count", type=whole(1, _MOST), metavar="N", help="how many (default: 20)")
@@ -53,6 +55,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise Ended(2, f"{name} jobs {action} needs the id of a job\n  hint: {name} jobs list prints them")
     if action != "list" and (arguments.state or arguments.count):
         raise Ended(2, f"{'--state' if arguments.state else '-n'} is an option of {name} jobs list, not of {action}")
+    if action != "cancel" and arguments.caller:
+        raise Ended(2, f"--caller is an option of {name} jobs cancel, not of {action}")
     jobs = Jobs(find_url(arguments.url), read_own_key(arguments.key_env))
     try:
         return _ACTIONS[action](jobs, arguments)
@@ -64,8 +68,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _explain(error: Refused | Unreachable, url: str, job_id: str, owner: str) -> Ended:
     if owner:
-        words = f"{job_id} is a job of the caller {owner}, who alone can read, watch and cancel it"
-        return Ended(1, f"{words}\n  hint: --key-env names the variable with that caller's key")
+        words = f"{job_id} is a job of the caller {owner}, who alone can read and watch it"
+        hint = f"{command_name()} jobs cancel {job_id} --caller {owner} cancels it"
+        return Ended(1, f"{words}\n  hint: {hint}; --key-env names the variable with that caller's key")
     if isinstance(error, Refused) and error.status == 404 and job_id:
         hint = f"{command_name()} jobs list prints your jobs; after jobs.keep_hours they are deleted"
         return Ended(1, f"there is no job {job_id} at {url}\n  hint: {hint}")
@@ -176,6 +181,8 @@ def _result(jobs: Jobs, arguments: argparse.Namespace) -> int:
 
 
 def _cancel(jobs: Jobs, arguments: argparse.Namespace) -> int:
+    if arguments.caller:
+        return _cancel_others(jobs, arguments)
     response = jobs.cancel(arguments.id)
     if arguments.json:
         print_json(response)
@@ -185,6 +192,18 @@ def _cancel(jobs: Jobs, arguments: argparse.Namespace) -> int:
         say(f"{arguments.id} was over before: {describe_end(response)}")
     else:
         say(f"{arguments.id} is being cancelled")
+    return 0
+
+
+def _cancel_others(jobs: Jobs, arguments: argparse.Namespace) -> int:
+    job = jobs.cancel_others(arguments.id, arguments.caller)
+    state, whose = job.get("state"), f"{arguments.id} of {arguments.caller}"
+    if arguments.json:
+        print_json(job)
+    elif state == JobState.CANCELLED:
+        say(f"{whose} is cancelled")
+    else:
+        say(f"{whose} was over before: {state}" if is_over(job) else f"{whose} is being cancelled")
     return 0
 
 

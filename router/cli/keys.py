@@ -2,12 +2,16 @@
 
 import argparse
 import sys
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
+import msgspec
+
 from router.cli import Ended
+from router.cli.asking import Refused, Unreachable, ask_object
 from router.cli.common import (
     add_config_argument,
     add_json_argument,
@@ -30,13 +34,17 @@ from router.cli.key_rights import (
     read_span,
     write_moment,
 )
+from router.cli.reaching import find_running_or_none
 from router.cli.routers import ANYWHERE, url_of
 from router.config.faults import ConfigError
 from router.config.key_file import CallerSettings, KeyFile, KeySettings, read_key_file
 from router.config.load import KeyPlace, find_config, find_keys
 from router.contract.errors import Unauthorized
 from router.contract.keys import NewKey, make_key, split_key
+from router.contract.stores import StoreUnusable
 from router.screen.figures import plural
+from router.stores.sqlite.job_rows import count_unfinished
+from router.wiring.stores import JOBS_FILE
 
 EXAMPLES = (
     "keys add ada --daily-usd 5 --expires 90d",
@@ -49,6 +57,13 @@ EXAMPLES = (
     "keys forget ada",
 )
 _GRACE = timedelta(hours=24)
+_ASK_SECONDS = 20.0
+_ENDED = {
+    "waiting_jobs": ("waiting job", "cancelled"),
+    "running_jobs": ("running job", "stopped"),
+    "sockets": ("socket", "closed"),
+    "feeds": ("feed", "closed"),
+}
 _RIGHTS = {right.setting: right.option for right in RIGHTS}
 
 
@@ -160,9 +175,11 @@ def _rotate(place: KeyPlace, arguments: argparse.Namespace) -> int:
     """Add a key for a caller and let its old ones expire. Name, rights, budgets and history stay."""
     name, now, new = arguments.what, now_in_utc(), make_key()
     grace: timedelta = getattr(arguments, "grace", _GRACE)
+    before: list[KeySettings] = []
 
     def rotate(file: KeyFile) -> KeyFile:
         caller = file.callers.get(name) or _not_found(name, file, place)
+        before.extend(caller.keys)
         lifetime = getattr(arguments, "expires", None) or _lifetime_of(caller)
         ending = [_end_by(key, now + grace) for key in caller.keys if not is_expired(key, now)] if grace else []
         return _check(file, name, {"keys": (*ending, _settings_of(new, now, lifetime))})
@@ -174,6 +191,8 @@ def _rotate(place: KeyPlace, arguments: argparse.Namespace) -> int:
     for ending in old:
         say(f"  key {ending.id} still works until {write_moment(ending.expires or now)}")
     _hand_out(place, name, new)
+    if gone := [key.id for key in before if key.id not in {kept.id for kept in caller.keys}]:
+        _say_ended(place, arguments.config, gone)
     return 0
 
 
@@ -197,8 +216,39 @@ def _revoke(place: KeyPlace, arguments: argparse.Namespace) -> int:
     say(f"revoked {plural(len(ids), 'key')} of {name}: {', '.join(ids)}" if ids else f"removed {name}")
     if name not in left:
         say(f"  {name} has no key left, and is no longer in {place.path}. The ledger keeps its rows")
-    _say_when(place, "refuses it")
+    _say_ended(place, arguments.config, ids)
     return 0
+
+
+def _say_ended(place: KeyPlace, config: str | None, ids: Sequence[str]) -> None:
+    """What a running router has ended because these keys no longer work, or which jobs are on disk."""
+    router = find_running_or_none(config) if place.is_asked_for else None
+    if router is None:
+        _say_when(place, "refuses it")
+        if waiting := _count_jobs(place, ids):
+            say(f"  {plural(waiting, 'job')} of it will be cancelled when a router starts")
+        return
+    try:
+        told = ask_object(router.url, "/tandem/keys", b"{}", within_seconds=_ASK_SECONDS)
+        ended = msgspec.convert(told.get("ended"), dict[str, dict[str, int]])
+    except (Refused, Unreachable, msgspec.ValidationError) as error:
+        say(f"  the router at {router.url} has not confirmed it: {error}")
+        _say_when(place, "refuses it")
+        return
+    counted = sum((Counter(ended.get(key, {})) for key in ids), Counter[str]())
+    words = [f"{plural(counted[kind], noun)} {end}" for kind, (noun, end) in _ENDED.items() if counted[kind]]
+    say(f"The router at {router.url} refuses it now: {', '.join(words) or 'no job, socket or feed was open'}.")
+
+
+def _count_jobs(place: KeyPlace, ids: Sequence[str]) -> int:
+    """Jobs in the file next to the ledger that have not ended."""
+    path = place.ledger_path.with_name(JOBS_FILE) if place.ledger_path is not None else None
+    if path is None or not path.is_file():
+        return 0
+    try:
+        return count_unfinished(path, ids)
+    except StoreUnusable:
+        return 0
 
 
 def _list(place: KeyPlace, arguments: argparse.Namespace) -> int:

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 from router.cli import installed_version
 from router.config.folders import NoHome, state_folder
+from router.stores.folders import make_folders
 
 if TYPE_CHECKING:
     from router.config.load import LoadedConfig
@@ -98,7 +99,7 @@ def note_router(router: Router) -> None:
     """Failures do not stop the router."""
     with contextlib.suppress(NoHome, OSError):
         folder = state_folder() / _FOLDER
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folders(folder)
         _write(router, folder)
         _forget_old(folder)
 

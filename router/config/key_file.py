@@ -146,7 +146,8 @@ class KeyFile(Settings):
             for name, caller in self.callers.items()
             for key in caller.keys
         )
-        return KeyRing(keys, {name: caller.rights for name, caller in self.callers.items()})
+        rights = {name: caller.rights for name, caller in self.callers.items()}
+        return KeyRing(keys, rights, is_blank=not self.model_fields_set)
 
 
 def read_key_file(path: Path) -> KeyFile:
@@ -157,6 +158,13 @@ def read_key_file(path: Path) -> KeyFile:
         raise ConfigError(str(path), [Fault("file", "other users of this machine may read it", f"chmod 600 {path}")])
     text, source, _ = read_config(path)
     return parse_keys(text, source)
+
+
+def check_blank(before: KeyRing | None, after: KeyRing | None, source: str) -> None:
+    """Refuse a file that was emptied, as it is for a moment while it is saved in place. Raises `ConfigError`."""
+    if after is not None and after.is_blank and before is not None and not before.is_blank:
+        hint = "callers: {} revokes all keys; save it by renaming another file, or with tandem keys"
+        raise ConfigError(source, [Fault("file", "is empty, which changes nothing while the router runs", hint)])
 
 
 def parse_keys(text: str, source: str) -> KeyFile:

@@ -16,7 +16,7 @@ ELSEWHERE = "elsewhere"
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
 
 
-def settings_in(kind: type) -> dict[str, tuple[Any, Any]]:
+def settings_in(kind: type) -> dict[str, tuple[Any, object]]:
     """Fields that a file can set, by their name there: annotation and default."""
     own = {field.name: field for field in fields(kind)} if issubclass(kind, Struct) else {}
     hints = get_type_hints(kind, include_extras=True)
@@ -63,5 +63,5 @@ class Stated:
         return core_schema.no_info_after_validator_function(_leave_out_nulls, content)
 
 
-def _leave_out_nulls(stated: dict[str, Any]) -> dict[str, Any]:
+def _leave_out_nulls(stated: dict[str, object]) -> dict[str, object]:
     return {name: value for name, value in stated.items() if value is not None}

@@ -188,7 +188,7 @@ class Confirming(Protocol):
         ...
 
 
-_NOTHING: dict[type[Any], Any] = {}
+_NOTHING: dict[type[object], Any] = {}
 _CALLS = (AttemptOpened, Queued)
 
 
@@ -215,7 +215,7 @@ class Exchange(Struct, eq=False):
     company: Company | None = None
     """None for a request that arrived alone."""
     journal: list[Fact] = []
-    newest: dict[type[Any], Any] = {}
+    newest: dict[type[object], Any] = {}
     cancelled: CancelReason | None = None
     task: "asyncio.Task[None] | None" = None
     confirming: Confirming | None = None

@@ -29,6 +29,10 @@ class JobState(Word):
 LOG_ID = "log"
 """Id prefix of items that hold an agent's output."""
 MAX_TITLE = 80
+COME_BACK_SECONDS = 5.0
+"""After how long a job that was refused may be sent again."""
+PART_BYTES = 1 << 17
+"""How much of a log or response is read at once: a slow reader holds no more than that in memory."""
 FINAL = frozenset({JobState.COMPLETED, JobState.INCOMPLETE, JobState.FAILED, JobState.CANCELLED})
 
 
@@ -102,8 +106,6 @@ class Job(Struct, frozen=True):
     """Set by `claim`: the job cannot be restarted. The new owner ends it: cancelled if `is_cancelled`, else failed with the
     code `interrupted`. The log stays."""
     is_collected: bool = False
-    response: bytes = b""
-    """The final response, or as far as it came."""
 
 
 class Segment(Struct, frozen=True):
@@ -114,6 +116,8 @@ class Segment(Struct, frozen=True):
     frames: bytes
     has_content: bool = True
     """Whether it holds more than a response's opening frames."""
+    rest_at: int = 0
+    """Where the part after this one begins; 0 if there is none."""
 
 
 class JobEnding(Struct, frozen=True):
@@ -219,11 +223,24 @@ class JobStore(Protocol):
         ...
 
     async def find_listed(self, job_id: str) -> Job | None:
-        """For any caller, without request and response, which may be large."""
+        """For any caller, without its request."""
         ...
 
-    async def read(self, job_id: str, caller: Caller | None, after: int, limit_bytes: int = 1 << 20) -> Sequence[Segment]:
-        """The first segment may begin before `after`. Unless `caller` is None, content counts as read."""
+    async def read_response(self, job_id: str, caller: Caller | None, start: int = 0) -> tuple[bytes, int]:
+        """A part of the final response, or of how far it came, and the size of the whole; nothing if there is none.
+
+        A part has `PART_BYTES` at most: the whole may be many megabytes.
+        """
+        ...
+
+    async def read(
+        self, job_id: str, caller: Caller | None, after: int, limit_bytes: int = PART_BYTES, *, part_at: int | None = None
+    ) -> Sequence[Segment]:
+        """The first segment may begin before `after`. Unless `caller` is None, content counts as read.
+
+        With `part_at`, a segment larger than the limit is read in parts, this one from there on. Parts have no frame up to
+        `after`.
+        """
         ...
 
     def watch(self, job_id: str | None, *, for_owner: bool = False) -> JobWatch:

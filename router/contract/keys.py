@@ -3,6 +3,7 @@
 import hmac
 import re
 import secrets
+import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from hashlib import sha256
 
@@ -10,7 +11,7 @@ from msgspec import Struct
 
 from router.contract.caller import LOCAL, Caller
 from router.contract.errors import Unauthorized
-from router.contract.rights import EVERYTHING, USUAL, Rights
+from router.contract.rights import EVERYTHING, NOTHING, Rights, rights_in
 from router.contract.secret import OWN_PREFIX, UPSTREAM_KEY, mask_keys
 
 OWN_ID = "00000000"
@@ -63,12 +64,14 @@ def read_token(headers: Mapping[str, str]) -> str:
 class KeyRing:
     """A config's keys by id, and rights by caller name."""
 
-    __slots__ = ("_keys", "_revoked", "rights")
+    __slots__ = ("_keys", "_revoked", "is_blank", "rights")
 
-    def __init__(self, keys: Iterable[Key], rights: Mapping[str, Rights], revoked: Collection[bytes] = ()) -> None:
-        """`revoked`: digests of keys in the file that no longer work."""
+    def __init__(
+        self, keys: Iterable[Key], rights: Mapping[str, Rights], revoked: Collection[bytes] = (), *, is_blank: bool = False
+    ) -> None:
+        """`revoked`: digests of keys in the file that no longer work. `is_blank`: the file has nothing in it."""
         self._keys = {key.id: key for key in keys}
-        self.rights = rights
+        self.rights, self.is_blank = rights, is_blank
         self._revoked = revoked
 
     def __len__(self) -> int:
@@ -115,6 +118,11 @@ class KeyRing:
             return "revoked at another router" if digest in self._revoked else "not in the key file"
         return "expired" if hmac.compare_digest(digest, key.digest) else "wrong secret"
 
+    def has(self, key_id: str, now: float) -> bool:
+        """Whether a key works now, by its id."""
+        key = self._keys.get(key_id)
+        return key is not None and (key.expires_at is None or now < key.expires_at)
+
     def renew(self, known: Key, now: float) -> Key | None:
         """The key as it is now; None once it is revoked, replaced or expired."""
         key = self._keys.get(known.id)
@@ -123,6 +131,17 @@ class KeyRing:
         return key
 
 
-def rights_of(keys: KeyRing | None, caller: Caller) -> Rights:
-    """A caller's rights now: its keys may be removed while it is served."""
-    return EVERYTHING if keys is None else keys.rights.get(caller.name, USUAL)
+def rights_of(keys: KeyRing | None, caller: Caller, key: str | None, now: float) -> Rights:
+    """What a caller may do now with the key of this id. Asked whenever something begins for it, or goes on.
+
+    Without a key, which is how callers were known before the router had keys, the name alone counts.
+    """
+    if keys is None:
+        return EVERYTHING
+    return rights_in(keys.rights, caller.name) if key is None or keys.has(key, now) else NOTHING
+
+
+def check_caller(keys: KeyRing, caller: Caller, key: str | None) -> None:
+    """Raises `Unauthorized` for a caller whose key was revoked or has expired."""
+    if rights_of(keys, caller, key, time.time()) is NOTHING:
+        raise Unauthorized

@@ -19,7 +19,7 @@ class Limits(Block, frozen=True):
     max_in_flight: Annotated[int, Field(ge=1)] = 1_024
     """Concurrent requests; more are refused with 503 and `retry-after`. A waiting request takes about 23 KB and two file
     handles; `tandem serve` raises its limit of handles as far as the system allows."""
-    share: Annotated[float, Field(gt=0, le=1)] = 0.875
+    share: Annotated[float, Field(ge=0.5, le=1)] = 0.875
     """The part of what all callers share that one may have alone: concurrent requests, WebSockets, waiting jobs and the disk of
     jobs. The rest stays free for others. Once they ask, a caller with more than an equal part is refused with 429 and
     `retry-after`. Without keys there is one caller, which has all. 1 sets nothing aside."""

@@ -14,6 +14,8 @@ from router.contract.entry import Line
 
 FORGOTTEN_SECONDS = 5.0
 """How long an unrepeated report counts."""
+MAX_CLOSED_SECONDS = 60.0
+"""How long other routers' word keeps a target closed, however often it is repeated. Then this router asks the target itself."""
 
 _Seconds = Annotated[float, Meta(ge=0, le=1e7)]
 _Rate = Annotated[float, Meta(gt=0, le=1e9)]

@@ -77,7 +77,8 @@ class Conversation(Sequence[Message]):
 
     __slots__ = ("history", "items", "known", "messages", "read")
 
-    def __init__(self, items: list[Json], read: Callable[[Json], Message]) -> None:
+    def __init__(self, items: list[Json], read: Callable[[Json], Message], history: History | None = None) -> None:
+        """`history` is None for a short request."""
         messages = Messages()
         self.items = messages.given = items
         self.read = messages.read = read
@@ -85,8 +86,7 @@ class Conversation(Sequence[Message]):
         """Messages by index; the hot path takes them from here."""
         self.known: tuple[Beginning, list[Beginning]] | None = None
         """The known beginning, and longer new ones; None if read whole."""
-        self.history: History | None = None
-        """None for a short request."""
+        self.history = history
 
     def __len__(self) -> int:
         return len(self.items)

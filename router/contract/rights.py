@@ -1,5 +1,7 @@
 """What a caller may do and use."""
 
+from collections.abc import Mapping
+
 from msgspec import Struct
 
 from router.contract.errors import NotPermitted
@@ -35,8 +37,13 @@ class Rights(Struct, frozen=True):
 
 EVERYTHING = Rights(may_force=BOTH_TIERS, is_admin=True)
 """Rights without keys, and of the router's own user."""
-USUAL = Rights()
-"""Rights of a key that names none."""
+NOTHING = Rights(tiers=frozenset(), may_force=frozenset(), may_delegate=False)
+"""Rights of a caller that is not in the key file."""
+
+
+def rights_in(listed: Mapping[str, Rights] | None, caller: str) -> Rights:
+    """A caller's rights by name. Callers that need no key (`listed` is None) may do everything, unlisted ones nothing."""
+    return EVERYTHING if listed is None else listed.get(caller, NOTHING)
 
 
 def check_tier(tier: Tier | None, because: str, rights: Rights, way_out: str) -> None:

@@ -11,7 +11,7 @@ from router.contract.economics import Economics
 from router.contract.errors import UpstreamLoading
 from router.contract.opinions import Insist, Lean, Opinion, Opinions, Policy, Rank, RuleOut, Skipped
 from router.contract.request import RequestView
-from router.contract.rights import USUAL, Rights, check_tier
+from router.contract.rights import Rights, check_tier, rights_in
 from router.contract.signals import Signals
 from router.contract.target import TargetStatus
 from router.contract.words import PERSONS_KINDS
@@ -85,7 +85,7 @@ def collect(rules: Rules, request: RequestView, signals: Signals) -> Opinions:
         return Opinions(leans=tuple(leans))
     insists.sort(key=_insist_order)
     if insists and rules.rights is not None:
-        check_forced(*insists[0], signals.statuses, rules.rights.get(request.caller.name, USUAL))
+        check_forced(*insists[0], signals.statuses, rights_in(rules.rights, request.caller.name))
     ruled_out.sort(key=_rule_out_order)
     skipped.sort(key=lambda entry: entry.policy)
     return Opinions(tuple(insists), tuple(ruled_out), tuple(leans), tuple(skipped))

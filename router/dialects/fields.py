@@ -86,6 +86,8 @@ def read_model(body: JsonObject) -> str:
 def read_stream(body: JsonObject) -> bool:
     stream = body.get("stream")
     if stream is True:
+        if "stream_options" in body:
+            _check_options(body["stream_options"])
         return True
     if stream is not None and stream is not False:
         raise BadRequest(f"stream: must be true or false, not {shown(stream)}", param="stream")
@@ -100,6 +102,15 @@ def check_flags(body: JsonObject, names: Iterable[str]) -> None:
         value = body.get(name)
         if value is not None and not isinstance(value, bool):
             raise BadRequest(f"{name}: must be true or false, not {shown(value)}", param=name)
+
+
+def _check_options(options: Json) -> None:
+    if options is not None and not isinstance(options, dict):
+        raise BadRequest(f"stream_options: must be an object, not {shown(options)}", param="stream_options")
+    asks = (options or {}).get("include_usage")
+    if asks is not None and not isinstance(asks, bool):
+        where = "stream_options.include_usage"
+        raise BadRequest(f"{where}: must be true or false, not {shown(asks)}", param=where)
 
 
 def read_list(body: JsonObject, name: str) -> list[Json]:

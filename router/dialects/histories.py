@@ -133,8 +133,7 @@ class History(Struct, frozen=True):
                 everyone.forget(bodies[oldest][0], oldest)
 
     def converse(self, items: list[Json], read: Callable[[Json], Message]) -> Conversation:
-        conversation = Conversation(items, read)
-        conversation.history = self
+        conversation = Conversation(items, read, self)
         if type(items) is Items:
             known = conversation.known = items.known
             if known[0].count == 0 and len(items) >= _SHORTEST:

@@ -130,7 +130,10 @@ def says_too_long(words: str) -> bool:
 
 
 def find_longest_limit(words: str, refused: int) -> int | None:
-    """The limit of an answer that a host names when it refuses a longer one; None if it refuses for another reason."""
-    if _NAMES_A_LIMIT.search(words) is None or "context" in words.lower():
+    """A limit of an answer that a host may take, when it refuses this one; None if it refuses for another reason."""
+    words = words.replace(",", "")
+    if "context" in words.lower():  # too long together with the prompt: it names neither's part
+        return refused // 4 if str(refused) in _TOKENS.findall(words) else None
+    if _NAMES_A_LIMIT.search(words) is None:
         return None
-    return max((tokens for tokens in map(int, _TOKENS.findall(words.replace(",", ""))) if tokens < refused), default=None)
+    return max((tokens for tokens in map(int, _TOKENS.findall(words)) if tokens < refused), default=None)

@@ -8,7 +8,7 @@ from router.dialects.sse import Tail
 from router.dialects.table import SPECS
 from router.dispatch.relay import Relay
 
-_LOOK_BYTES = 2_048
+_LOOK_BYTES = 512
 """Bytes between two counts of what was written, at least: each reads the newest frames."""
 _MAX_LOOK_BYTES = 1 << 20
 _BYTES_A_TOKEN = 3

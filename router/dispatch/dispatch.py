@@ -111,14 +111,14 @@ class Dispatcher:
         step = Try((decision.targets or decision.spill)[0])
         while True:
             reachable = self._reachable[step.target]
+            if live.windows and step.target in live.windows:
+                reachable = dataclasses.replace(reachable, target=live.known(reachable.target))
             if context.holding is not None:
                 context, reachable = await _admit(context, context.holding, reachable)
             if waiting is not None and not tried and context.decided.missed:
                 self._note_missed(context, context.decided.missed)
             if live.closed_until > context.exchange.began and not tried:
                 live.check_closed([self._reachable[name].target for name in candidates_of(decision)], self._clock())
-            if live.windows and step.target in live.windows:
-                reachable = dataclasses.replace(reachable, target=live.known(reachable.target))
             sent, failed = view, ""
             left_out: tuple[str, ...] = ()
             if tried or view.continued is not None:

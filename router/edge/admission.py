@@ -19,6 +19,7 @@ from router.contract.errors import (
 )
 from router.contract.exchange import Arrival, Exchange
 from router.contract.keys import CREDENTIALS, Key, read_token, split_key
+from router.contract.lasting import Lasting
 from router.contract.limits import Limits
 from router.contract.share import Holdings, has_room
 from router.contract.sinks import AnswerSink
@@ -77,12 +78,17 @@ class Admission:
         self._wrong_keys, self.logins = WrongKeys(), Logins()
         self.in_flight = 0
         self.sockets = 0
-        self._held, self._held_sockets = Holdings(), Holdings()
-        """The slots and sockets of callers with a key."""
+        self._held: dict[Caller, int] = {}
+        """The slots of callers with a key. A plain dict: a request pays for it."""
+        self._held_sockets = Holdings()
 
     @property
     def limits(self) -> Limits:
         return self._house.plan.limits
+
+    @property
+    def lasting(self) -> Lasting:
+        return self._house.state.lasting
 
     @property
     def responses(self) -> ResponseStore:
@@ -171,19 +177,34 @@ class Admission:
 
     def _take_slot(self, limits: Limits, caller: Caller) -> None:
         taken = self.in_flight
-        if taken >= limits.max_in_flight:
-            raise Unavailable(f"{taken} requests are running, which is the limit", retry_after_seconds=1)
-        if caller is not LOCAL:  # the router's own user, and without keys the only caller
-            own = self._held.of(caller)
-            if not has_room(own, taken, limits.max_in_flight, limits.share):
-                raise RateLimited(f"{own} of your requests are running, {_SHARE}", retry_after_seconds=1)
-            self._held.add(caller, 1)
+        if caller is not LOCAL:
+            if taken + taken >= limits.max_in_flight:  # with fewer, nobody can have its share
+                self._check_share(limits, caller)
+            if caller in self._held:
+                self._held[caller] += 1
+            else:
+                self._held[caller] = 1
+        elif taken >= limits.max_in_flight:  # the router's own user, and without keys the only caller
+            raise self._full()
         self.in_flight = taken + 1
+
+    def _check_share(self, limits: Limits, caller: Caller) -> None:
+        if self.in_flight >= limits.max_in_flight:
+            raise self._full()
+        own = self._held.get(caller, 0)
+        if not has_room(own, self.in_flight, limits.max_in_flight, limits.share):
+            raise RateLimited(f"{own} of your requests are running, {_SHARE}", retry_after_seconds=1)
+
+    def _full(self) -> Unavailable:
+        return Unavailable(f"{self.in_flight} requests are running, which is the limit", retry_after_seconds=1)
 
     def release(self, caller: Caller) -> None:
         self.in_flight -= 1
         if caller is not LOCAL:
-            self._held.add(caller, -1)
+            if self._held[caller] == 1:
+                del self._held[caller]
+            else:
+                self._held[caller] -= 1
 
     @property
     def is_shedding(self) -> bool:

@@ -6,12 +6,21 @@ from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 
-from router.contract.errors import BadRequest, InBackground, JobsUnavailable, NotPermitted, TandemError, TooManyJobs
-from router.contract.exchange import IDEMPOTENCY_KEY, Exchange
+from router.contract.errors import (
+    BadRequest,
+    InBackground,
+    JobsUnavailable,
+    NotPermitted,
+    TandemError,
+    TooManyJobs,
+    Unauthorized,
+)
+from router.contract.exchange import IDEMPOTENCY_KEY, Arrival, Exchange
 from router.contract.facts import Decided, Ending
-from router.contract.job import MAX_TITLE, Job, JobStore
+from router.contract.job import COME_BACK_SECONDS, MAX_TITLE, Job, JobStore
 from router.contract.keys import rights_of
 from router.contract.relay import Headers
+from router.contract.rights import Rights
 from router.contract.secret import mask_keys
 from router.contract.sinks import AnswerSink, send_whole
 from router.contract.stores import StoreUnusable
@@ -33,7 +42,6 @@ from router.settle.refuse import refuse
 from router.telemetry import events
 
 _JSON = (("content-type", "application/json"),)
-_COME_BACK_SECONDS = 5.0
 _KEPT = TELLING_HEADERS | TURN_STATE_HEADERS | {"user-agent", "anthropic-beta", "traceparent", "tracestate"}
 """Headers that are kept with a job, by name: a proxy may have put credentials into any other."""
 
@@ -61,9 +69,9 @@ class Intake:
     async def _answer(self, asked: AskedBackground, exchange: Exchange, caller: AnswerSink) -> Ending:
         plan: Plan = exchange.plan
         decided = await self._house.decide(asked.arrival, plan.for_background())
-        self._check_rights(plan, decided)
+        rights = self._check_rights(plan, asked.arrival, decided)
         job = _write_job(asked, decided, time.time())
-        await self._add(job, plan)
+        await self._add(job, plan, rights)
         exchange.leave_unrecorded()
         events.job_accepted(job=job.id, tier=job.tier, session=job.session)
         self._runner.wake()
@@ -73,12 +81,19 @@ class Intake:
         else:
             caller.start(200, (*STREAM_HEADERS, *headers))
             caller.write(HEARTBEAT)  # a head leaves with the first bytes, and a target may take its time
-            await tail_into(caller, follow(self._store, job.id, job.caller, -1, self._runner.is_stopping))
+            await tail_into(caller, follow(self._store, job.id, job.caller, -1, partial(self._is_cut_off, job)))
         return Ending(Outcome.SERVED, 200)
 
-    def _check_rights(self, plan: Plan, decided: Decided) -> None:
-        """Refuse a caller that may not have background work, or one whose own key would be needed for it."""
-        if not rights_of(plan.keys, decided.view.caller).may_delegate:
+    def _is_cut_off(self, job: Job) -> bool:
+        """Whether a stream must end: the router is shutting down, or the key no longer works."""
+        return self._runner.is_stopping() or self._runner.is_revoked(job)
+
+    def _check_rights(self, plan: Plan, arrival: Arrival, decided: Decided) -> Rights:
+        """Refuse a caller that may not have background work now, or one whose own key would be needed for it."""
+        rights = rights_of(self._house.plan.keys, arrival.caller, arrival.key, time.time())
+        if not rights.tiers:
+            raise Unauthorized
+        if not rights.may_delegate:
             raise NotPermitted("background: this key does not have the right to delegate work (may_delegate)")
         target = plan.targets[decided.decision.targets[0]]
         if target.takes_callers_key:
@@ -87,10 +102,11 @@ class Intake:
                 "without background",
                 param="background",
             )
+        return rights
 
-    async def _add(self, job: Job, plan: Plan) -> None:
+    async def _add(self, job: Job, plan: Plan, rights: Rights) -> None:
         """Store a job. When this returns it is durable; a caller that left before has none."""
-        own = rights_of(plan.keys, job.caller).jobs_in_flight
+        own = rights.jobs_in_flight
         adding = spawn(self._store.add(job, plan.jobs, own), name=f"{job.id} add")
         try:
             is_added = await asyncio.shield(adding)
@@ -99,7 +115,7 @@ class Intake:
             raise
         except StoreUnusable as error:
             raise JobsUnavailable(
-                f"background jobs cannot be stored now: {error}", retry_after_seconds=_COME_BACK_SECONDS
+                f"background jobs cannot be stored now: {error}", retry_after_seconds=COME_BACK_SECONDS
             ) from error
         if not is_added:
             words = (
@@ -108,7 +124,7 @@ class Intake:
             )
             if own is not None:
                 words = f"this key may have {own} background jobs at once, or {words}"
-            raise TooManyJobs(words, retry_after_seconds=_COME_BACK_SECONDS)
+            raise TooManyJobs(words, retry_after_seconds=COME_BACK_SECONDS)
 
     async def _undo(self, adding: "asyncio.Task[bool]", job: Job) -> None:
         """Nobody knows the id: nobody could collect what it would cost."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from router.contract.errors import JobsUnavailable
 from router.contract.exchange import Exchange
 from router.contract.facts import Ending
-from router.contract.job import USUAL_TERMS, Job, JobEnding, JobObserver, JobState, JobStore
+from router.contract.job import COME_BACK_SECONDS, USUAL_TERMS, Job, JobEnding, JobObserver, JobState, JobStore
 from router.contract.sinks import AnswerSink
 from router.contract.stores import StoreUnusable
 from router.contract.webhooks import JobWebhook
@@ -19,6 +19,7 @@ from router.sessions.ended_jobs import EndedJobs
 from router.settle.refuse import refuse
 
 if TYPE_CHECKING:
+    from router.jobs.endings import EndedWork
     from router.jobs.intake import Intake
     from router.jobs.runner import Runner
     from router.jobs.webhooks import Webhooks
@@ -58,8 +59,10 @@ class Jobs(JobObserver):
         try:
             await self.open(house)
         except StoreUnusable as error:
-            words = f"background jobs cannot be stored now: {error}"
-            return refuse(JobsUnavailable(words), exchange.arrival, caller)
+            unavailable = JobsUnavailable(
+                f"background jobs cannot be stored now: {error}", retry_after_seconds=COME_BACK_SECONDS
+            )
+            return refuse(unavailable, exchange.arrival, caller)
         assert self._intake is not None
         return await self._intake.accept(exchange, caller)
 
@@ -95,6 +98,10 @@ class Jobs(JobObserver):
             self.runner = Runner(house, store)
             self._intake = Intake(house, store, self.runner)
         return self.runner
+
+    async def end_revoked(self) -> "Sequence[EndedWork]":
+        """End jobs whose key no longer works. Raises `StoreUnusable`."""
+        return await self.runner.end_revoked() if self.runner is not None else ()
 
     def is_stopping(self) -> bool:
         return self.runner is not None and self.runner.is_stopping()

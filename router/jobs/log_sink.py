@@ -2,9 +2,12 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar, TypeVarTuple
 
-from router.contract.errors import TandemError
+from router.contract.errors import TandemError, UpstreamCut
 from router.contract.job import Job, JobEnding, JobState, JobStore, Segment
 from router.contract.relay import Flow, Headers
 from router.contract.request import JsonObject
@@ -13,20 +16,27 @@ from router.contract.stores import StoreUnusable
 from router.dialects.responses.logged import (
     RESPONSE_KEY,
     LogFrames,
-    assemble_output,
+    LoggedOutput,
     end_frame,
     ends_frame,
     has_output,
     is_terminal,
-    join_frames,
     split_at_frame_end,
     write_response,
 )
+from router.dialects.sse import count_written
 
+_T = TypeVar("_T")
+_Given = TypeVarTuple("_Given")
 _CUT_SECONDS, _CUT_BYTES = 0.05, 65_536
 _MAX_WAITING_BYTES = 64 << 20
 _RETRY_SECONDS, _MAX_RETRY_SECONDS = 0.1, 2.0
 _ERROR_BYTES = 65_536
+MAX_LOG_BYTES = 64 << 20
+"""For the answer of one job: a target that does not stop would fill the disk."""
+_HEAVY_BYTES = 1 << 19
+"""Frames larger than this are parsed off the loop."""
+_THREADS = 2
 
 
 class SharedLog:
@@ -39,6 +49,14 @@ class SharedLog:
         self.left = max_bytes
         self._paused: list[Flow] = []
         self._due: list[LogSink] = []
+        self._threads = ThreadPoolExecutor(_THREADS, "job logs")
+
+    async def run(self, work: Callable[[*_Given], _T], *given: *_Given) -> _T:
+        """Do work on large parts of a log off the loop, two at a time."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, lambda: work(*given))
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False)
 
     def cut_soon(self, sink: "LogSink") -> None:
         """Cut a log together with all others in which something is said meanwhile."""
@@ -78,9 +96,10 @@ class LogSink:
         *,
         on_lost: Callable[[], None] = lambda: None,
         on_refused: Callable[[], None] = lambda: None,
+        max_bytes: int = MAX_LOG_BYTES,
     ) -> None:
-        """Calls `on_lost` when the job has another owner, `on_refused` when its request is refused, before that is recorded."""
-        self._on_lost, self._on_refused = on_lost, on_refused
+        """Calls `on_lost` when the job has another owner or too large an answer, `on_refused` before a refusal is recorded."""
+        self._on_lost, self._on_refused, self._left = on_lost, on_refused, max_bytes
         self._job, self._store, self._shared, self._frames = job, store, shared, frames or LogFrames(job.id)
         self._pieces: list[bytes] = []
         self._bytes = self._held = self._status = 0
@@ -92,8 +111,12 @@ class LogSink:
         self._is_due = False
         self._flow: Flow | None = None
         self._segments: list[Segment] = []
+        self._heavy: deque[bytes] = deque()
+        """Frames that are parsed off the loop, and all that came after them."""
+        self._parsing = asyncio.Lock()
         self._ready = asyncio.Event()
-        self._ending: JobEnding | None = None
+        self._ended: tuple[JobState, float] | None = None
+        """How and when the job ended."""
         self.error: TandemError | None = None
         """What the answer ended with, where it failed."""
         self.is_lost = False
@@ -108,7 +131,7 @@ class LogSink:
     @property
     def has_ended(self) -> bool:
         """Whether it is settled how the job ends."""
-        return self._ending is not None
+        return self._ended is not None
 
     def feed_from(self, flow: Flow) -> None:
         self._flow = flow
@@ -122,6 +145,10 @@ class LogSink:
     def write(self, data: bytes) -> None:
         if self._status != 200:
             self._refusal += data[: _ERROR_BYTES - len(self._refusal)]
+            return
+        self._left -= len(data)
+        if self._left < 0:
+            self._fill()
             return
         if not self._has_frame:  # one is enough until the next cut
             self._has_frame = ends_frame(self._before, data)
@@ -137,6 +164,12 @@ class LogSink:
         elif not self._is_due:
             self._is_due = True
             self._shared.cut_soon(self)
+
+    def _fill(self) -> None:
+        """End an answer that is too large, once."""
+        if self.error is None:
+            self.error = UpstreamCut("", f"the answer is over {MAX_LOG_BYTES >> 20} MB, the limit for a background job")
+            asyncio.get_running_loop().call_soon(self._on_lost)
 
     def end(self) -> None:
         self._flow = None
@@ -163,15 +196,31 @@ class LogSink:
         self._is_near_end = self._is_near_end and bool(rest)
         if not frames or self.is_lost:
             return
-        if (segment := self._frames.take(frames)) is not None:
+        if self._heavy or len(frames) > _HEAVY_BYTES:
+            self._heavy.append(frames)
+            self._ready.set()
+        else:
+            self._keep(self._frames.take(frames))
+
+    async def parse_heavy(self) -> None:
+        """Parse the frames that are too large for the loop. Nothing later is parsed before them."""
+        async with self._parsing:
+            while self._heavy and not self.is_lost:
+                segment = await self._shared.run(self._frames.take, self._heavy[0])
+                if self._heavy:  # else the job was given up meanwhile
+                    self._heavy.popleft()
+                    self._keep(segment)
+
+    def _keep(self, segment: Segment | None) -> None:
+        if segment is not None:
             self._segments.append(segment)
             self._shared.take(len(segment.frames), self._flow)
             self._ready.set()
-        if self._frames.ended is not None and self._ending is None:
+        if self._frames.ended is not None and self._ended is None:
             self._end(self._frames.ended)
 
     def _end(self, state: JobState) -> None:
-        self._ending = JobEnding(state, time.time(), write_response(self._frames.response))
+        self._ended = (state, time.time())
         self._ready.set()
 
     # As the runner uses it.
@@ -179,7 +228,7 @@ class LogSink:
     @property
     def state(self) -> JobState:
         """How the job is, as far as its answer says."""
-        return self._ending.state if self._ending is not None else JobState.RUNNING
+        return self._ended[0] if self._ended is not None else JobState.RUNNING
 
     @property
     def response(self) -> JsonObject:
@@ -197,11 +246,11 @@ class LogSink:
         self._refusal.clear()
 
     def close(self, state: JobState, response: JsonObject) -> None:
-        """End the job so, unless its answer has an end of its own."""
+        """End the job so, unless its answer has an end of its own. Call `parse_heavy` first."""
         self.cut()
         if self._frames.ended is None:
             self._frames.end(state, response)
-        if self._ending is None:
+        if self._ended is None:
             self._end(self._frames.ended or state)
 
     def abandon(self) -> None:
@@ -211,6 +260,7 @@ class LogSink:
             self._shared.give_back(self._held + sum(len(segment.frames) for segment in self._segments))
             self._held = 0
             self._segments.clear()
+            self._heavy.clear()
             self._ready.set()
             self._on_lost()
 
@@ -219,8 +269,9 @@ class LogSink:
         while not self.is_lost:
             await self._ready.wait()
             self._ready.clear()
+            await self.parse_heavy()
             await self._insist(self._append_all)
-            if self._ending is not None and not self._segments:
+            if self._ended is not None and not self._segments:
                 return
 
     async def finish(self) -> None:
@@ -252,17 +303,46 @@ class LogSink:
 
     async def _finish(self) -> None:
         """Some servers leave `output` empty at the end, and an answer that was cut has no end: the log has what was said."""
-        ending, frames = self._ending, self._frames
-        assert ending is not None
+        assert self._ended is not None
+        (state, at), frames, output = self._ended, self._frames, None
         if not frames.is_whole or not has_output(frames.response):
-            segments = await read_log(self._store, self._job.id)
-            response = {**frames.response, "output": assemble_output(join_frames(segments))}
-            ending = JobEnding(ending.state, ending.at, write_response(response))
-            if not frames.is_whole and not await self._store.append(self._job, [frames.close(ending.state, response)]):
-                self.abandon()
-                return
-        if not await self._store.finish(self._job, ending):
+            output = (await read_again(self._store, self._job.id, self._shared)).output
+        response, last = await self._shared.run(_write_end, frames, state, output)
+        is_ours = last is None or await self._store.append(self._job, [last])
+        if not is_ours or not await self._store.finish(self._job, JobEnding(state, at, response)):
             self.abandon()
+
+
+def _write_end(frames: LogFrames, state: JobState, output: LoggedOutput | None) -> tuple[bytes, Segment | None]:
+    """The response, with an output that the log has, and the last frame if the answer has none."""
+    response = frames.response if output is None else {**frames.response, "output": output.assemble()}
+    last = None if frames.is_whole else frames.close(state, response)
+    return write_response(response), last
+
+
+class LogAgain:
+    """What the log of a job says that is read again."""
+
+    def __init__(self, job_id: str) -> None:
+        self.log, self.output = LogFrames(job_id), LoggedOutput()
+        self.written, self.has_frames = 0, False
+        """Bytes of text that the model wrote, and whether there is a log at all."""
+
+    def add(self, segments: Sequence[Segment]) -> None:
+        for segment in segments:
+            self.log.take(segment.frames)
+            self.output.add(segment.frames)
+            self.written += count_written(segment.frames)
+            self.has_frames = True
+
+
+async def read_again(store: JobStore, job_id: str, shared: SharedLog) -> LogAgain:
+    """Read a log part by part, so that it is never in memory as a whole."""
+    found, after = LogAgain(job_id), -1
+    while segments := await store.read(job_id, None, after):
+        await shared.run(found.add, segments)
+        after = segments[-1].last
+    return found
 
 
 async def read_log(store: JobStore, job_id: str) -> list[Segment]:

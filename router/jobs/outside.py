@@ -27,6 +27,7 @@ from router.telemetry import events
 LEASE_SECONDS = 60.0
 """Longer than that of a runner: while a router restarts, it cannot be told that the agent still works."""
 _COME_BACK_SECONDS = 5.0
+_OUTSIDE = "outside-"
 _LOGGED = "response.reasoning_summary_text.delta"
 
 
@@ -55,9 +56,14 @@ class AgentComposer(ResponsesComposer):
 
 def write_job(request_id: str, caller: Caller, key: str | None, title: str) -> Job:
     """A job whose owner is outside. That name is not of a process: nobody can look whether it is gone."""
-    state, owner, now = JobState.RUNNING, f"outside-{secrets.token_hex(16)}", time.time()
+    state, owner, now = JobState.RUNNING, f"{_OUTSIDE}{secrets.token_hex(16)}", time.time()
     job = Job(job_id_of(request_id), caller, now, b"", {}, b"", key, title=title, state=state, attempt=1, owner=owner)
     return replace(job, queued=write_response(AgentComposer(job).describe("queued")))
+
+
+def is_outside(job: Job) -> bool:
+    """Whether a job's owner is not a router."""
+    return job.owner.startswith(_OUTSIDE)
 
 
 async def begin(store: JobStore, job: Job, terms: JobTerms, most: int | None) -> int:

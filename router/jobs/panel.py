@@ -5,7 +5,7 @@ Also the pages by which `tandem delegate --agent` keeps the work of an agent as 
 
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from functools import partial
 
 from router.contract.caller import LOCAL, Caller
@@ -13,9 +13,11 @@ from router.contract.digits import parse_exactly
 from router.contract.errors import BadRequest, JobGone, JobsUnavailable, NotFound, NotPermitted, RateLimited
 from router.contract.exchange import work_here
 from router.contract.job import FINAL, MAX_TITLE, Job, JobEnding, JobState, JobStore
+from router.contract.keys import rights_of
 from router.contract.limits import Limits
 from router.contract.request import Json, JsonObject
-from router.contract.stores import ResponseStore, StoredResponse, StoreUnusable
+from router.contract.rights import NOTHING
+from router.contract.stores import StoredResponse, StoreUnusable
 from router.dialects.fields import as_object
 from router.dialects.responses.background import with_status
 from router.dispatch.passed_headers import STREAM_HEADERS
@@ -66,8 +68,8 @@ class Polls:
 class Responses:
     """Shows each caller the responses that are stored for it, and those that a job is still making."""
 
-    def __init__(self, responses: ResponseStore, jobs: Jobs) -> None:
-        self._responses, self._jobs, self._polls = responses, jobs, Polls()
+    def __init__(self, house: House, jobs: Jobs) -> None:
+        self._house, self._responses, self._jobs, self._polls = house, house.state.responses, jobs, Polls()
         pages = (
             Page(_RESPONSE, self._retrieve),
             Page(_RESPONSE, self._delete, ("DELETE",)),
@@ -75,6 +77,7 @@ class Responses:
             Page(f"{_RESPONSE}/input_items", self._list_input),
             Page(_JOBS, self._list),
             Page(_ONE, self._show),
+            Page(f"{_ONE}/cancel", self._cancel_listed, ("POST",)),
         )
         self.pages = tuple(page._replace(answer=partial(answer_or_refuse, page.answer)) for page in pages)
 
@@ -107,12 +110,12 @@ class Responses:
         store, job = found
         if is_streamed:
             after = _read_after(asked.query.get("starting_after"))
-            frames = follow(store, job.id, asked.caller, after, self._jobs.is_stopping)
+            frames = follow(store, job.id, asked.caller, after, partial(self._is_cut_off, asked))
             return Answer(frames, dict(STREAM_HEADERS)["content-type"], headers=_NO_CACHE)
         self._polls.count(job.id, time.monotonic())
         if job.state in FINAL and not job.is_collected:
             await store.collected(job.id)
-        return _show_response(job)
+        return await _show_response(store, job)
 
     async def _cancel(self, asked: Asked) -> Answer:
         found = await self._find_job(asked)
@@ -123,7 +126,23 @@ class Responses:
         store, job = found
         if job.state not in FINAL:
             job = await self._cancel_job(store, job, asked.caller)
-        return _show_response(job)
+        return await _show_response(store, job)
+
+    def _is_cut_off(self, asked: Asked) -> bool:
+        """Whether a stream must end: the router is shutting down, or the reader's key no longer works."""
+        rights = rights_of(self._house.plan.keys, asked.caller, asked.key, time.time())
+        return rights is NOTHING or self._jobs.is_stopping()
+
+    async def _cancel_listed(self, asked: Asked) -> Answer:
+        """Cancel a job that the caller sees in the list: an admin another caller's, which `?caller=` names."""
+        name = asked.query.get("caller") or asked.caller.name
+        job = await self._find_listed(asked)
+        if job.caller.name != name:
+            raise _no_job(job.id)
+        assert self._jobs.store is not None
+        if job.state not in FINAL:
+            job = await self._cancel_job(self._jobs.store, job, job.caller)
+        return as_json(_describe(job, {}, asked))
 
     async def _cancel_job(self, store: JobStore, job: Job, caller: Caller) -> Job:
         """Cancel a job wherever it runs, and wait a moment for its owner. One that runs here hangs up before anything else."""
@@ -181,12 +200,17 @@ class Responses:
         return as_json({"object": "list", "data": [_describe(job, dead, asked) for job in page.jobs], "before": page.before})
 
     async def _show(self, asked: Asked) -> Answer:
+        job = await self._find_listed(asked)
+        assert self._jobs.store is not None
+        return as_json(_describe(job, await _find_dead(self._jobs.store), asked))
+
+    async def _find_listed(self, asked: Asked) -> Job:
+        """A job that the caller sees in the list. Raises `JobGone`."""
         store, job_id = self._jobs.store, asked.path["response_id"]
         job = await store.find(job_id, _whose(asked)) if store is not None else None
         if job is None:
-            raise JobGone(f"no background job '{job_id[:80]}' is kept for this caller", param="response_id")
-        assert store is not None
-        return as_json(_describe(job, await _find_dead(store), asked))
+            raise _no_job(job_id)
+        return job
 
 
 _NO_CACHE = {"cache-control": "no-cache"}
@@ -197,18 +221,33 @@ def _whose(asked: Asked) -> Caller | None:
     return None if asked.rights.is_admin and (asked.key is not None or asked.caller == LOCAL) else asked.caller
 
 
-def _show_response(job: Job) -> Answer:
+async def _show_response(store: JobStore, job: Job) -> Answer:
     """The response as it is now. What a running job has said so far is in its stream alone.
 
     To hand out some of it here would mean that the job cannot be begun again after a crash (`docs/how-it-works/background.md`).
     """
     if job.state in FINAL:
-        return Answer(job.response)
+        part, size = await store.read_response(job.id, None)
+        if len(part) == size:
+            return Answer(part)
+        return Answer(_read_on(store, job.id, part, size), headers={"content-length": str(size)})
     status = "cancelled" if job.is_cancelled else "queued" if job.state is JobState.QUEUED else "in_progress"
     age_seconds = time.time() - job.created_at
     least, most = _POLL_MS
     headers = {"openai-poll-after-ms": str(round(min(max(age_seconds * _POLL_PART, least), most)))}
     return Answer(with_status(job.queued, status), headers=headers)
+
+
+async def _read_on(store: JobStore, job_id: str, part: bytes, size: int) -> AsyncIterator[bytes]:
+    """A large response, read as fast as its caller takes it."""
+    start = 0
+    while part:
+        yield part
+        start += len(part)
+        if start == size:
+            return
+        part, _ = await store.read_response(job_id, None, start)
+    raise JobGone(f"background job '{job_id}' was deleted while its response was read", param="response_id")
 
 
 async def _find_dead(store: JobStore) -> Mapping[str, list[Json]]:
@@ -250,6 +289,10 @@ def _unknown(response_id: str) -> NotFound:
         f"Response with id '{response_id[:80]}' not found: never stored, deleted or expired",
         param="response_id",
     )
+
+
+def _no_job(job_id: str) -> JobGone:
+    return JobGone(f"no background job '{job_id[:80]}' is kept for this caller", param="response_id")
 
 
 def _read_after(text: str | None) -> int:

@@ -6,32 +6,26 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 
-from msgspec.structs import replace
-
-from router.contract.entry import Attempt, Entry
 from router.contract.errors import ResponseForgotten
-from router.contract.exchange import UNOBSERVED, CancelReason, Deadline, Exchange
-from router.contract.facts import AttemptEnded, AttemptOpened, Ending, Settled
+from router.contract.exchange import CancelReason, Deadline, Exchange
 from router.contract.job import Job, JobEnding, JobState, JobStore
+from router.contract.keys import rights_of
 from router.contract.request import JsonObject
+from router.contract.rights import NOTHING
 from router.contract.stores import StoreUnusable
-from router.contract.words import Operation, Outcome
 from router.dialects.refusals import failure_words
-from router.dialects.responses.answer import read_usage
 from router.dialects.responses.background import is_busy, request_id_of, write_arrival
 from router.dialects.responses.failures import read_refusal, write_error
-from router.dialects.responses.logged import LogFrames, join_frames, parse_response, write_response
-from router.dialects.sse import count_written
-from router.dispatch.meter import cost_of, measure_usage
+from router.dialects.responses.logged import parse_response, write_response
 from router.edge.admission import report_fault
 from router.edge.routes import new_request_id
 from router.house import House
-from router.jobs.log_sink import LogSink, SharedLog, read_log
+from router.jobs.endings import REVOKED, EndedWork, cancel_revoked, write_lost_entry, write_revoked
+from router.jobs.log_sink import LogSink, SharedLog, read_again
 from router.jobs.outside import end_lost
 from router.loop.supervisor import supervise
 from router.loop.tasks import spawn
 from router.plan import Plan
-from router.settle.entry import write_entry
 from router.stores.owners import name_owner
 from router.telemetry import events
 
@@ -51,21 +45,20 @@ _STOP_SECONDS = 6.0
 """How long a runner that stops goes on settling such jobs: a ledger that is locked holds them up for five seconds."""
 _INTERRUPTED = "interrupted"
 _KEEP_RESPONSES = "If the router was restarted: set store.path in its config, so that it keeps responses over a restart"
-_SERVED, _CUT = Ending(Outcome.SERVED, 200), Ending(Outcome.INTERRUPTED, 499)
 _Work = Callable[[Job], Awaitable[None]]
 
 
 class _Attempt:
     """One job under way."""
 
-    __slots__ = ("exchange", "hung_up", "is_cancelled", "job", "over", "sink")
+    __slots__ = ("exchange", "hung_up", "is_cancelled", "is_revoked", "job", "over", "sink")
 
     def __init__(
         self, job: Job, exchange: Exchange, store: JobStore, shared: SharedLog, on_refused: "Callable[[_Attempt], None]"
     ) -> None:
         self.job, self.exchange = job, exchange
         self.sink = LogSink(job, store, shared, on_lost=self.hang_up, on_refused=partial(on_refused, self))
-        self.is_cancelled = False
+        self.is_cancelled = self.is_revoked = False
         self.hung_up, self.over = asyncio.Event(), asyncio.Event()
 
     @property
@@ -78,8 +71,8 @@ class _Attempt:
         self.hung_up.set()
         self.exchange.cancel(CancelReason.CALLER_LEFT)
 
-    def cancel(self) -> None:
-        self.is_cancelled = True
+    def cancel(self, *, is_revoked: bool = False) -> None:
+        self.is_cancelled, self.is_revoked = True, is_revoked
         self.hang_up()
 
     def drop(self) -> None:
@@ -116,6 +109,18 @@ class Runner:
             await asyncio.wait_for(attempt.over.wait(), within_seconds)
         return True
 
+    async def end_revoked(self) -> list[EndedWork]:
+        """Stop jobs that run here and cancel those that wait, if their key no longer works. Raises `StoreUnusable`."""
+        revoked = [one for one in self._running.values() if not one.is_over and self.is_revoked(one.job)]
+        for attempt in revoked:
+            attempt.cancel(is_revoked=True)
+        stopped = [EndedWork(attempt.job.key, "running_jobs") for attempt in revoked]
+        return stopped + await cancel_revoked(self._store, self.is_revoked)
+
+    def is_revoked(self, job: Job) -> bool:
+        """Whether the key that a job was begun with no longer works."""
+        return rights_of(self._house.plan.keys, job.caller, job.key, time.time()) is NOTHING
+
     def drop(self, job_id: str) -> None:
         """Stop a job that was deleted, if it runs here."""
         if (attempt := self._running.get(job_id)) is not None:
@@ -145,6 +150,7 @@ class Runner:
             await asyncio.wait(settling, timeout=_STOP_SECONDS)
             for task in settling:
                 task.cancel()
+        self._shared.close()
 
     async def _claim_jobs(self) -> None:
         watch = self._store.watch(None)
@@ -176,6 +182,8 @@ class Runner:
             await self._store.release(job)
         elif job.is_lost:
             self._settling[job.id] = spawn(self._settle(job, self._end_lost, self._end_unread), name=f"{job.id} lost")
+        elif self.is_revoked(job):
+            self._settling[job.id] = spawn(self._settle(job, self._end_revoked, self._give_back), name=f"{job.id} revoked")
         else:
             self._begin(job)
         return True
@@ -200,6 +208,7 @@ class Runner:
         keeping = supervise(partial(self._keep, attempt), name="keep a lease")
         try:
             defect = await self._serve_patiently(attempt, writing)
+            await sink.parse_heavy()
             if not sink.is_lost:
                 sink.close(*_conclude(attempt, defect))
             await writing
@@ -245,6 +254,9 @@ class Runner:
         with suppress(TimeoutError):
             await asyncio.wait_for(attempt.hung_up.wait(), _BUSY_SECONDS)
             return False
+        if self.is_revoked(attempt.job):
+            attempt.cancel(is_revoked=True)
+            return False
         attempt.sink.forget_refusal()
         attempt.exchange = self._arrive(attempt.job, attempt.exchange.plan, attempt.exchange.deadline)
         return True
@@ -273,7 +285,7 @@ class Runner:
                     if found is None or (found.owner, found.attempt) != (job.owner, job.attempt):
                         attempt.drop()
                     elif found.is_cancelled:
-                        attempt.cancel()
+                        attempt.cancel(is_revoked=self.is_revoked(job))
         finally:
             watch.close()
 
@@ -315,11 +327,10 @@ class Runner:
     async def _take_over(self, job: Job) -> None:
         """Record the cost of a dead owner's attempt, then release the job; finish it if its log is complete."""
         if job.body:
-            frames = join_frames(await read_log(self._store, job.id))
-            (log := LogFrames(job.id)).take(frames)
-            self._house.state.entries.append(await write_lost_entry(self._house, job, log, frames))
+            found = await read_again(self._store, job.id, self._shared)
+            self._house.state.entries.append(await write_lost_entry(self._house, job, found))
             await self._house.state.entries.sync()
-            if log.ended is not None:
+            if found.log.ended is not None:
                 await self._end_lost(job)
                 return
         await self._give_back(job)
@@ -333,17 +344,21 @@ class Runner:
         if not job.body:
             await end_lost(self._store, job)
             return
-        (log := LogFrames(job.id)).take(join_frames(await read_log(self._store, job.id)))
+        found = await read_again(self._store, job.id, self._shared)
         said = parse_response(job.queued)
         if job.is_cancelled:
             state, said = JobState.CANCELLED, {**said, "status": "cancelled"}
         else:
             words = "the router that served this response stopped in the middle of it"
             state, said = JobState.FAILED, {**said, "status": "failed", "error": write_error(_INTERRUPTED, words)}
-        sink = LogSink(job, self._store, self._shared, log)
+        sink = LogSink(job, self._store, self._shared, found.log)
         sink.close(state, said)
         await sink.write_log()
         await sink.finish()
+
+    async def _end_revoked(self, job: Job) -> None:
+        if await self._store.finish(job, write_revoked(job)):
+            events.job_ended(job=job.id, state=JobState.CANCELLED)
 
     async def _end_unread(self, job: Job) -> None:
         """End a job whose log cannot be made sense of."""
@@ -358,7 +373,7 @@ def _conclude(attempt: _Attempt, defect: BaseException | None) -> tuple[JobState
     sink, request_id = attempt.sink, attempt.exchange.id
     said = {**parse_response(attempt.job.queued), **sink.response}
     if attempt.is_cancelled:
-        return JobState.CANCELLED, {**said, "status": "cancelled"}
+        return JobState.CANCELLED, {**said, "status": "cancelled", **(REVOKED if attempt.is_revoked else {})}
     error = report_fault(defect, request_id) if isinstance(defect, Exception) else sink.error
     if error is not None:
         told = write_error(error.code, failure_words(error, request_id))
@@ -369,26 +384,3 @@ def _conclude(attempt: _Attempt, defect: BaseException | None) -> tuple[JobState
     else:
         told = write_error(_INTERRUPTED, "the job was cut off")
     return JobState.FAILED, {**said, "status": "failed", "error": told}
-
-
-async def write_lost_entry(house: House, job: Job, log: LogFrames, frames: bytes) -> Entry:
-    """The ledger's entry of a job's last attempt, whose owner is gone. `frames` are those of its log.
-
-    It has the id that the owner would have used, so an attempt is in a ledger once. Its tokens are those that the log names at
-    its end, else an estimate: the prompt, and the text in the log. Without a frame it counts as never sent, and costs nothing.
-    Its target is the one that the request would go to now. Where none can be chosen any more, target and cost are not known.
-    """
-    arrival, plan, now = write_arrival(job, request_id_of(job.id, job.attempt)), house.plan.for_background(), house.clock()
-    exchange = Exchange(arrival, now, Deadline(now), UNOBSERVED, plan)
-    with suppress(Exception):  # a request that cannot be read must not keep its job from going on, or ending
-        decided = await house.decide(arrival, plan)
-        target = plan.targets[decided.decision.targets[0]]
-        told, written = read_usage(log.response.get("usage")), count_written(frames)
-        seen = house.state.live.of(target).token_size.tokens_in(written)
-        usage = measure_usage(Operation.CREATE, told, decided.decision.prompt_tokens, seen, is_billed=bool(frames))
-        attempt = Attempt(target.name, 200 if frames else None, None, 0.0, usage, cost_of(usage, target.price))
-        exchange.note(decided)
-        exchange.note(AttemptOpened(now, target, "", ()))
-        exchange.note(AttemptEnded(now, target, attempt, None, usage, None))
-    entry = write_entry(exchange, Settled(now, _SERVED if log.ended is not None else _CUT), time.time())
-    return replace(entry, places=None)  # nothing is learned from the same words twice

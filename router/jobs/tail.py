@@ -21,14 +21,14 @@ async def follow(
 
     It ends without the job's end where the router stops: who reads can go on from its number at the next one.
     """
-    watch, number = store.watch(job_id), after
+    watch, number, part_at = store.watch(job_id), after, 0
     try:
         while True:
             try:
                 job = await store.find(job_id, caller)  # before the log is read: what is written until the end is seen then
-                segments = await store.read(job_id, caller, number)
+                segments = await store.read(job_id, caller, number, part_at=part_at)
                 if not segments and job is not None and job.state in FINAL and number < 1:
-                    segments = [] if await store.read(job_id, caller, -1) else [_write_end(job)]
+                    segments = [] if await store.read(job_id, caller, -1) else [await _write_end(store, job)]
             except StoreUnusable:  # which may pass: the log is read on from here then
                 yield HEARTBEAT
                 await asyncio.sleep(_RETRY_SECONDS)
@@ -36,7 +36,8 @@ async def follow(
             for segment in segments:
                 if frames := cut_after(segment, number):
                     yield frames
-                number = max(number, segment.last)
+                if not (part_at := segment.rest_at):
+                    number = max(number, segment.last)
             if is_stopping():
                 return
             if segments:
@@ -51,9 +52,10 @@ async def follow(
         watch.close()
 
 
-def _write_end(job: Job) -> Segment:
-    """The stream of a job that ended before anybody worked on it: frames 0 and 1."""
-    return LogFrames(job.id).close(job.state, parse_response(job.response))
+async def _write_end(store: JobStore, job: Job) -> Segment:
+    """The stream of a job that ended before anybody worked on it, so its response is small: frames 0 and 1."""
+    response, _ = await store.read_response(job.id, None)
+    return LogFrames(job.id).close(job.state, parse_response(response))
 
 
 class _Gate:

@@ -26,7 +26,7 @@ from router.contract.facts import AttemptEnded, AttemptOpened, Decided, Fact, Qu
 from router.contract.notices import Notice, Trouble
 from router.contract.relay import Headers
 from router.contract.request import Json
-from router.contract.rights import USUAL, Rights
+from router.contract.rights import Rights, rights_in
 from router.contract.spending import Period, Span, as_units, as_usd, show_usd, span_of
 from router.contract.stores import StoreUnusable
 from router.contract.target import Target
@@ -53,8 +53,8 @@ ReadSpending = Callable[[float], Mapping[str, int]]
 
 
 class Terms(Struct, frozen=True):
-    rights: Mapping[str, Rights]
-    """Of all callers, by name."""
+    rights: Mapping[str, Rights] | None
+    """Of all callers, by name; None where callers need no key."""
     zone: tzinfo = UTC
     warn_at: float = 0.8
     added_tokens: Mapping[str, int] = {}
@@ -62,7 +62,7 @@ class Terms(Struct, frozen=True):
 
     @property
     def owners(self) -> list[str]:
-        return [name for name, rights in self.rights.items() if rights.has_budget]
+        return [name for name, rights in (self.rights or {}).items() if rights.has_budget]
 
 
 Spending = list[tuple[Period, Span, Mapping[str, int]]]
@@ -179,7 +179,7 @@ class Budgets:
         self, read: ReadSpending | None = None, now: Callable[[], float] = time.time, allowance: Allowance = ALONE
     ) -> None:
         self._read, self._now, self._allowance = read, now, allowance
-        self._terms = Terms({})
+        self._terms = Terms(None)
         self._accounts: dict[str, Account] = {}
         self._taken: dict[str, int] = {}
         """By target: the longest limit of an answer that it takes, where it refused one of ours."""
@@ -192,7 +192,7 @@ class Budgets:
     @property
     def has_terms(self) -> bool:
         """Whether a plan was built before."""
-        return bool(self._terms.rights)
+        return self._terms.rights is not None
 
     @property
     def is_needed(self) -> bool:
@@ -228,7 +228,7 @@ class Budgets:
 
     def _open_account(self, name: str, spending: Spending) -> Account:
         budgets = tuple(Budget(name, period, span, sums.get(name, 0), self._allowance) for period, span, sums in spending)
-        for limited in limits_of(budgets, self._terms.rights.get(name, USUAL)):  # before a restart, somebody was told
+        for limited in limits_of(budgets, self._rights_of(name)):  # before a restart, somebody was told
             limited.budget.near_since = self._now() if limited.share >= self._terms.warn_at else None
         return Account(*budgets)
 
@@ -246,9 +246,9 @@ class Budgets:
     @contextmanager
     def hold_question(self, exchange: Exchange, target: Target, words: str, most_tokens: int) -> Iterator[bool]:
         """Hold what a second opinion may cost until it is answered. False where there is too little: then nobody is asked."""
-        rights, caller = self._terms.rights.get(exchange.caller.name, USUAL), exchange.caller.name
+        rights, caller = self._rights_of(exchange.caller.name), exchange.caller.name
         if not rights.has_budget or target.price is None:
-            yield not rights.has_budget
+            yield not rights.has_budget and bool(rights.tiers)
             return
         most = bound_of_question(target, words, most_tokens)
         money, noted = Money(self, caller, rights), len(exchange.journal)
@@ -268,7 +268,7 @@ class Budgets:
                 "left_usd": as_usd(max(0, limit - budget.spent)),
                 "resets_at": self._time_of(budget.span.ends).isoformat(),
             }
-            for budget, limit in self.limits_of(caller, self._terms.rights.get(caller, USUAL))
+            for budget, limit in self.limits_of(caller, self._rights_of(caller))
         }
 
     def find_troubles(self) -> list[Notice]:
@@ -294,7 +294,7 @@ class Budgets:
         now, zone = self._now(), self._terms.zone
         for name in self._terms.owners:
             if (account := self._accounts.get(name)) is not None:
-                yield name, limits_of(account.budgets(now, zone), self._terms.rights[name])
+                yield name, limits_of(account.budgets(now, zone), self._rights_of(name))
 
     def _say_end(self, budget: Budget) -> str:
         """When a budget is full again, in the time zone that it is counted in."""
@@ -302,7 +302,7 @@ class Budgets:
 
     def used_part(self, caller: str) -> float:
         """How much of a caller's budget is spent, 0 to 1: of the day or the month, where it is more."""
-        return max((limited.share for limited in self.limits_of(caller, self._terms.rights[caller])), default=0.0)
+        return max((limited.share for limited in self.limits_of(caller, self._rights_of(caller))), default=0.0)
 
     def limits_of(self, caller: str, rights: Rights) -> list[Limited]:
         return limits_of(self.budgets_of(caller), rights) if rights.has_budget else []
@@ -375,6 +375,9 @@ class Budgets:
             if budget.near_since is None and budget.spent >= limit * self._terms.warn_at:
                 budget.near_since = self._now()
                 events.budget_near(caller=caller, period=budget.period, spent_usd=as_usd(budget.spent), limit_usd=as_usd(limit))
+
+    def _rights_of(self, caller: str) -> Rights:
+        return rights_in(self._terms.rights, caller)
 
     def _time_of(self, at: float) -> datetime:
         return datetime.fromtimestamp(at, self._terms.zone)

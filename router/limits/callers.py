@@ -3,16 +3,16 @@
 A refusal ends the request: it never goes to another target instead.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 from router.contract.caller import Caller
-from router.contract.errors import NotPermitted
+from router.contract.errors import NotPermitted, Unauthorized
 from router.contract.exchange import Exchange
 from router.contract.facts import Decided
 from router.contract.opinions import MayHook
 from router.contract.relay import Headers
 from router.contract.request import RequestView
-from router.contract.rights import BOTH_TIERS, EVERYTHING, USUAL, Rights
+from router.contract.rights import BOTH_TIERS, Rights, rights_in
 from router.contract.target import Target
 from router.contract.words import Operation, PassedRoute
 from router.dialects.cap import Cap
@@ -41,28 +41,25 @@ class CallerLimits:
     ) -> None:
         self.rates, self.budgets, self.hooks, self._rights = rates, budgets, hooks, rights
         named = (rights or {}).items()
-        self._limited = {name: own for name, own in named if own.is_limited or own.tiers != BOTH_TIERS}
-        self.is_on = bool(self._limited or hooks)
+        unlimited = {name for name, own in named if not own.is_limited and own.tiers == BOTH_TIERS}
+        self._unlimited: Set[str] = unlimited if not hooks else frozenset()
+        self.is_on = bool(hooks) or len(unlimited) < len(named)
         """Whether any caller has a limit, or the operator a hook: if not, no request need ask."""
         self.has_rates = any(own.requests_per_minute or own.tokens_per_minute for _, own in named)
         """Whether a caller may be refused by its head alone: no other request is asked about."""
 
     def check(self, caller: Caller) -> None:
         """Refuse a caller that has used up its minute, before its request is read. Raises `RateLimited`."""
-        self.rates.check(caller.name, self._rights_of(caller.name))
+        self.rates.check(caller.name, rights_in(self._rights, caller.name))
 
     def open(self, exchange: Exchange, decided: Decided) -> "Holding | None":
         """What counts a request; None for a caller whose use is not limited."""
         name = exchange.caller.name
-        rights = self._rights_of(name) if self.hooks else self._limited.get(name)
-        return Holding(self, exchange, rights, decided) if rights is not None else None
+        return Holding(self, exchange, rights_in(self._rights, name), decided) if name not in self._unlimited else None
 
     def open_passed(self, exchange: Exchange, route: PassedRoute) -> "Holding":
         """What counts a request for a route that is not decided."""
-        return Holding(self, exchange, self._rights_of(exchange.caller.name), None, route)
-
-    def _rights_of(self, caller: str) -> Rights:
-        return EVERYTHING if self._rights is None else self._rights.get(caller, USUAL)
+        return Holding(self, exchange, rights_in(self._rights, exchange.caller.name), None, route)
 
 
 NO_LIMITS = CallerLimits(None, CallerRates(), Budgets())
@@ -135,7 +132,12 @@ def check_hooks(hooks: Sequence[MayHook], view: RequestView, target: Target) -> 
 
 
 def check_rights(rights: Rights, target: Target, route: PassedRoute | None) -> None:
-    """Refuse a caller whose key is not for the target's tier, or not for this route. Raises `NotPermitted`."""
+    """Refuse a caller whose key is not for the target's tier, or not for this route.
+
+    Raises `NotPermitted`, or `Unauthorized` for a caller without any right.
+    """
+    if not rights.tiers:
+        raise Unauthorized
     if target.tier not in rights.tiers:
         own, what = " and ".join(sorted(rights.tiers)), f"{route} goes" if route is not None else "this request would go"
         raise NotPermitted(f"{what} to a {target.tier} target here, and this key is for {own} only (tiers)")

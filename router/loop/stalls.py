@@ -16,7 +16,12 @@ from router.telemetry import events
 from router.telemetry.metrics import Buckets
 
 STALL_SECONDS = 0.05
-_BEAT_SECONDS = 0.025
+_BEAT_SECONDS = _LATE_SECONDS = 0.025
+"""Between two beats, and how late one is when the thread looks: a stall is not over then."""
+_IDLE_SECONDS, _IDLE_PART = 0.25, 0.02
+"""Between two beats of a loop that works for less than this part of the time: an idle machine may sleep."""
+_START_SECONDS = 1.0
+"""A router that starts loads what its first requests need."""
 _REPORT_SECONDS = 60.0
 _BOUNDS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 
@@ -24,12 +29,14 @@ _BOUNDS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 class LoopWatch:
     """Counts how long the loop was held up, and reports it once a minute at most."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock, self.stalls = clock, Buckets(_BOUNDS, {(): [0.0] * (len(_BOUNDS) + 2)})
+    def __init__(self, clock: Callable[[], float] = time.monotonic, start_seconds: float = _START_SECONDS) -> None:
+        self._clock, self._start_seconds = clock, start_seconds
+        self.stalls = Buckets(_BOUNDS, {(): [0.0] * (len(_BOUNDS) + 2)})
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._thread_id = self._depth = self._unreported = 0
-        self._due = 0.0
+        self._due = self._worked = 0.0
+        self._pause = _BEAT_SECONDS
         self._seen: tuple[float, str, str] | None = None
         """The beat that was late, and what the loop was doing: its task or callback, and the line of code."""
         self._reported_at = -_REPORT_SECONDS
@@ -38,8 +45,7 @@ class LoopWatch:
     def start(self) -> None:
         """Watch the running loop from now on."""
         self._loop, self._thread_id = asyncio.get_running_loop(), threading.get_ident()
-        self._due = self._clock()
-        self._timer = self._loop.call_later(0, self._begin)
+        self._timer = self._loop.call_later(self._start_seconds, self._begin)
 
     def close(self) -> None:
         self._is_closed.set()
@@ -48,17 +54,20 @@ class LoopWatch:
 
     def _begin(self) -> None:
         self._depth = len(_list_frames(sys._getframe()))
-        threading.Thread(target=self._look, name="watch the loop", daemon=True).start()
         self._due = self._clock()
         self._beat()
+        threading.Thread(target=self._look, name="watch the loop", daemon=True).start()
 
     def _beat(self) -> None:
         now = self._clock()
         if now - self._due >= STALL_SECONDS:
             self._note(now)
-        self._due = now + _BEAT_SECONDS
+        worked = time.thread_time()
+        is_idle, self._worked = worked - self._worked < _IDLE_PART * self._pause, worked
+        self._pause = _IDLE_SECONDS if is_idle else _BEAT_SECONDS
+        self._due = now + self._pause
         assert self._loop is not None
-        self._timer = self._loop.call_later(_BEAT_SECONDS, self._beat)
+        self._timer = self._loop.call_later(self._pause, self._beat)
 
     def _note(self, now: float) -> None:
         self.stalls.observe((), now - self._due)
@@ -72,13 +81,13 @@ class LoopWatch:
     # In the thread.
 
     def _look(self) -> None:
-        pause = STALL_SECONDS
+        pause = _LATE_SECONDS
         while not self._is_closed.wait(pause):
             due, now = self._due, self._clock()
             is_new = self._seen is None or self._seen[0] != due
-            if now - due >= STALL_SECONDS and is_new and (frame := sys._current_frames().get(self._thread_id)) is not None:
+            if now - due >= _LATE_SECONDS and is_new and (frame := sys._current_frames().get(self._thread_id)) is not None:
                 self._seen = (due, *self._describe(frame))
-            pause = max(due + STALL_SECONDS - now, _BEAT_SECONDS)
+            pause = max(due + _LATE_SECONDS - now, _BEAT_SECONDS)
 
     def _describe(self, frame: FrameType) -> tuple[str, str]:
         """The step that the loop is in, with the name of its task, and the innermost line."""

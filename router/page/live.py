@@ -1,6 +1,6 @@
 """The route of the live feed: who may read what, and until when."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from time import time
 from typing import TYPE_CHECKING
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from router.contract.errors import BadRequest, NotFound, Unavailable
 from router.contract.exchange import Part
 from router.contract.keys import rights_of
+from router.contract.lasting import Held
 from router.contract.notices import Notice
 from router.contract.request import JsonObject
 from router.edge.control.panel import Answer, Asked, Page
@@ -54,10 +55,23 @@ class LiveFeed:
 
         def goes_on() -> bool:
             """False after a stop, when the page is turned off, or when the reader loses its key or its rights change."""
-            return self._is_ready() and is_on(self._house) and is_known() and rights_of(self._house.plan.keys, caller) == rights
+            return (
+                self._is_ready()
+                and is_on(self._house)
+                and is_known()
+                and rights_of(self._house.plan.keys, caller, asked.key, time()) == rights
+            )
 
         pieces = self._feed.read(reader, _read_place(asked, self._house.state.ring), hello, goes_on)
-        return Answer(pieces, "text/event-stream", headers=dict(_NO_CACHE))
+        return Answer(self._hold(asked, pieces), "text/event-stream", headers=dict(_NO_CACHE))
+
+    async def _hold(self, asked: Asked, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        held = self._house.state.lasting.hold(Held("feeds", asked.caller, asked.key))
+        try:
+            async for piece in pieces:
+                yield piece
+        finally:
+            self._house.state.lasting.release(held)
 
 
 class _Known:

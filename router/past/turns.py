@@ -90,8 +90,6 @@ class Turn:
     waiting: set[str] = field(default_factory=set)
     """Calls waiting for a target's quota."""
     is_closed: bool = False
-    is_shown: bool = False
-    """Whether it is on a screen and may change."""
     caller: str = ""
     """Empty if unknown."""
     job: str = ""
@@ -100,6 +98,10 @@ class Turn:
     was_moved_up: bool = False
     """Whether the router moved it from fast to deep while it ran."""
     is_left: bool = False
+
+    def close(self) -> None:
+        """Let no further call belong to it."""
+        self.is_closed = True
 
     @property
     def is_persons(self) -> bool:
@@ -247,7 +249,7 @@ class Turns:
             if goes_on and last is not None:
                 turn.tier, turn.has_moved_up = last.tier, last.has_moved_up
         if last is not None:
-            last.is_closed = True
+            last.close()
         self._last[key] = turn
         return turn
 
@@ -264,7 +266,7 @@ class Turns:
         """Forget sessions silent since then. A continued one is counted by its history."""
         old = [key for key, turn in self._last.items() if turn.last_at < at and not turn.running]
         for key in old:
-            self._last.pop(key).is_closed = True
+            self._last.pop(key).close()
             self._counts.pop(key, None)
             self._calls.pop(key, None)
 

@@ -10,7 +10,7 @@ from router.contract.digits import as_written
 from router.contract.exchange import Exchange
 from router.contract.facts import AnsweredHere, Ending
 from router.contract.request import RequestView
-from router.contract.rights import USUAL, Rights, check_tier
+from router.contract.rights import Rights, check_tier, rights_in
 from router.contract.signals import Alias, TokenCounter, Turn
 from router.contract.sinks import AnswerSink, send_whole
 from router.contract.stores import ResponseStore
@@ -90,9 +90,8 @@ def answer_locally(
         return _count(exchange, given, kept, caller)
     line = view.overrides.line
     if line is not None and line.is_alone:
-        rights = plan.rules.rights
-        if rights is not None:
-            check_tier(line.tier, f"the message asks for {line.tier}", rights.get(view.caller.name, USUAL), _LEAVE_IT_OUT)
+        rights = rights_in(plan.rules.rights, view.caller.name)
+        check_tier(line.tier, f"the message asks for {line.tier}", rights, _LEAVE_IT_OUT)
         sentence = kept.memory.set_tier(view, plan.models.resolve(view.model), exchange)
     elif exchange.arrival.responses is None or given.body.get("generate") is not False:
         return None

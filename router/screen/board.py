@@ -48,10 +48,9 @@ class Board:
         """Add a line, unless it is there."""
         self._has_callers |= bool(turn.caller and self._caller) and turn.caller != self._caller
         self._caller = self._caller or turn.caller
-        if not turn.is_shown:
+        if all(turn is not shown for shown in self._block):
             for before in self._block if self._is_story else ():
-                before.is_closed = True  # a story tells turns one after another
-            turn.is_shown = True
+                before.close()  # a story tells turns one after another
             self._block.append(turn)
 
     def note(self, line: str) -> None:
@@ -83,8 +82,6 @@ class Board:
         if (standing or (self._block and not self._is_still)) and layout.names != self._titles:
             self._titles = layout.names
             lines.append(layout.head())
-        for turn in standing:
-            turn.is_shown = False
         if len(standing) > _MAX_AT_ONCE:
             lines.append(f"{self._style.cut} {len(standing) - _MAX_AT_ONCE} earlier turns")
         lines += [line for turn in standing[-_MAX_AT_ONCE:] for line in layout.lines(turn, now)]

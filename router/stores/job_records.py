@@ -6,16 +6,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from router.contract.caller import Caller
-from router.contract.job import Job, JobEnding, JobObserver, JobsPage, JobState, Segment, WebhookEvent
+from router.contract.job import PART_BYTES, Job, JobEnding, JobObserver, JobsPage, JobState, Segment, WebhookEvent
 from router.contract.share import Turns
+from router.dialects.responses.logged import cut_after
 from router.stores.watches import Watch, Watches
 
 MOST_ATTEMPTS = 3
 """A job that killed its owner three times would kill the next one, too."""
 SEEN = "id, caller, at, key, session, title, tier, state, attempt, owner, ended_at, is_cancelled, is_handed_out, is_collected"
-FOUND = f"{SEEN}, queued, response"
+FOUND = f"{SEEN}, queued"
 WHOLE = f"{FOUND}, headers, body"
-_UNREAD = (b"", b"", "{}", b"")
+_UNREAD = (b"", "{}", b"")
 """Stand-ins for columns that were not read."""
 _WHOSE = "id = $1 AND caller = coalesce(CAST($2 AS text), caller)"
 ADDED = "id, caller, at, state, key, session, title, tier, headers, queued, response, body"
@@ -34,7 +35,7 @@ def to_row(job: Job) -> tuple[object, ...]:
         job.tier,
         json.dumps(dict(job.headers)),
         job.queued,
-        job.response,
+        b"",
         job.body,
     )
 
@@ -42,7 +43,7 @@ def to_row(job: Job) -> tuple[object, ...]:
 def to_job(row: Sequence[Any], *, is_unrecorded: bool = False, is_lost: bool = False) -> Job:
     """A row of `SEEN`, `FOUND` or `WHOLE`."""
     row = (*row, *_UNREAD[len(row) - SEEN.count(",") - 1 :])
-    name, caller, at, key, session, title, tier, state, attempt, owner, ended_at, *flags, queued, response, headers, body = row
+    name, caller, at, key, session, title, tier, state, attempt, owner, ended_at, *flags, queued, headers, body = row
     is_cancelled, is_handed_out, is_collected = map(bool, flags)
     return Job(
         id=name,
@@ -64,7 +65,6 @@ def to_job(row: Sequence[Any], *, is_unrecorded: bool = False, is_lost: bool = F
         is_unrecorded=is_unrecorded,
         is_lost=is_lost,
         is_collected=is_collected,
-        response=response,
     )
 
 
@@ -84,6 +84,17 @@ def is_writable(job_id: str) -> bool:
 def is_number(text: str) -> bool:
     """Whether a text can be a page cursor."""
     return text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS
+
+
+def _to_segment(row: Sequence[Any], after: int, limit_bytes: int, part_at: int | None) -> Segment:
+    first, last, frames, size, content, *_ = row
+    if part_at is None or size <= limit_bytes:
+        return Segment(first, last, frames, bool(content))
+    if first <= after and not part_at:
+        rest = cut_after(Segment(first, last, frames), after)
+        part_at, frames = size - len(rest), rest[:limit_bytes]
+    end = part_at + len(frames)
+    return Segment(max(first, after + 1), last, frames, bool(content), end if end < size else 0)
 
 
 class JobQuestions(ABC):
@@ -108,8 +119,18 @@ class JobQuestions(ABC):
         """The rows of a statement whose values are `$1`, `$2` and so on."""
 
     @abstractmethod
-    async def _read_log(self, job_id: str, caller: str | None, after: int, limit_bytes: int) -> Sequence[Any]:
-        """Segments up to the byte limit, each with its attempt and whether that is noted as handed out."""
+    async def _read_log(
+        self, job_id: str, caller: str | None, after: int, limit_bytes: int, part_at: int | None
+    ) -> Sequence[Any]:
+        """Segments up to the byte limit, each with its size, its attempt and whether that is noted as handed out.
+
+        With `part_at` one that is larger than the limit has the bytes from there on, up to the limit. If it begins before
+        `after` and `part_at` is 0, it is whole.
+        """
+
+    @abstractmethod
+    async def _read_response(self, job_id: str, caller: str | None, start: int) -> tuple[bytes, int]:
+        pass
 
     @abstractmethod
     async def _hand_out(self, job_id: str, attempt: int) -> bool:
@@ -132,13 +153,18 @@ class JobQuestions(ABC):
         rows = await self._fetch(statement, job_id, name_of(caller))
         return bytes(rows[0][0]) if rows else b""
 
-    async def read(self, job_id: str, caller: Caller | None, after: int, limit_bytes: int = 1 << 20) -> Sequence[Segment]:
+    async def read_response(self, job_id: str, caller: Caller | None, start: int = 0) -> tuple[bytes, int]:
+        return await self._read_response(job_id, name_of(caller), start) if is_writable(job_id) else (b"", 0)
+
+    async def read(
+        self, job_id: str, caller: Caller | None, after: int, limit_bytes: int = PART_BYTES, *, part_at: int | None = None
+    ) -> Sequence[Segment]:
         """A caller's read is noted as handed out first."""
         while is_writable(job_id):
-            rows = await self._read_log(job_id, name_of(caller), after, limit_bytes)
+            rows = await self._read_log(job_id, name_of(caller), after, limit_bytes, part_at)
             new = next((attempt for *_, has_content, attempt, is_known in rows if has_content and not is_known), None)
             if caller is None or new is None or await self._hand_out(job_id, new):
-                return [Segment(first, last, frames, bool(content)) for first, last, frames, content, *_ in rows]
+                return [_to_segment(row, after, limit_bytes, part_at) for row in rows]
         return []
 
     def watch(self, job_id: str | None, *, for_owner: bool = False) -> Watch:

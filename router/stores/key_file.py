@@ -5,6 +5,8 @@ import os
 import tempfile
 from pathlib import Path
 
+from router.stores.folders import make_folders
+
 _KEY_BYTES = 32
 
 
@@ -22,7 +24,7 @@ def read_key(path: Path) -> bytes:
 
 def _create(path: Path, key: bytes) -> None:
     """Create the file atomically, unless another process was first."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folders(path.parent)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mode 0600
     try:
         with os.fdopen(handle, "wb") as file:

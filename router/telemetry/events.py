@@ -213,6 +213,14 @@ def keys_kept(*, faults: Sequence[str]) -> None:
         _log.error("keys.kept", line=_joined("error: the key file was not taken, and no key was added or revoked", faults))
 
 
+def key_revoked(*, key: str | None, waiting_jobs: int = 0, running_jobs: int = 0, sockets: int = 0, feeds: int = 0) -> None:
+    """Jobs were cancelled or stopped, and WebSockets or feeds closed, because their key was revoked or has expired.
+
+    `key` is its id, absent for work from before the router had keys.
+    """
+    _log.info("key.revoked", key=key, waiting_jobs=waiting_jobs, running_jobs=running_jobs, sockets=sockets, feeds=feeds)
+
+
 def keys_lost(*, after_seconds: float) -> None:
     """The key file has been missing for `after_seconds`, so no key of a caller works until it is back."""
     _log.error("keys.lost", after_seconds=round(after_seconds))

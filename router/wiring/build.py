@@ -55,9 +55,11 @@ from router.telemetry.log import DefectLog, RequestLog
 from router.telemetry.tracing import Tracing
 from router.upstream.pool import Pool
 from router.wiring.built import Built, list_notices
+from router.wiring.key_watch import KeyWatch
 from router.wiring.own_policies import Guarded, list_hooks, open_policy
 from router.wiring.registry import ADAPTERS, POLICIES, BackgroundPolicy, RightsPolicy, SubagentPolicy
 from router.wiring.reloader import Reloader
+from router.wiring.revoking import Revoking
 from router.wiring.sharing import make_tokens, observe_targets, recognise_repeats, show_others
 from router.wiring.stores import (
     keep_entries,
@@ -119,7 +121,11 @@ def build_house(
     build = partial(build_plan, state=state)
     reloader = Reloader(house, loaded, load, build, [check_prices], [follow]) if load is not None else None
     ledger = loaded.ledger_path if with_ledger else None
-    return Built(house, ledger, own.text, reloader, notices, alerts, show_others(state), jobs, closing, group)
+    watch = None
+    if reloader is not None and loaded.keys is not None:
+        revoked = state.shared.revoked_keys if state.shared is not None else None
+        watch = KeyWatch(reloader, Revoking(house, jobs), revoked=revoked)
+    return Built(house, ledger, own.text, reloader, notices, alerts, show_others(state), jobs, watch, closing, group)
 
 
 def _follow(state: State, jobs: Jobs, alerts: Alerts, loaded: LoadedConfig) -> None:

@@ -53,6 +53,8 @@ class Built:
     """What the page shows of other routers, where there are any."""
     jobs: Jobs = field(default_factory=Jobs)
     """Background work."""
+    key_watch: KeyWatch | None = None
+    """Takes changes of the key file; None where callers need no key."""
     closing: AsyncExitStack = field(default_factory=AsyncExitStack)
     """Closes what was opened, the last part first."""
     group: Group | None = None
@@ -102,9 +104,8 @@ class Built:
 
     async def watch_keys(self) -> None:
         """Take changes of the key file, as long as the router runs; at once over where callers need no key."""
-        if self.reloader is not None and self.house.plan.keys is not None:
-            shared = self.house.state.shared
-            await KeyWatch(self.reloader, revoked=shared.revoked_keys if shared is not None else None).watch()
+        if self.key_watch is not None:
+            await self.key_watch.watch()
 
     async def watch_troubles(self) -> None:
         """Send word of what breaks, as long as the router runs."""

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING
 from router.config.faults import ConfigError
 from router.config.key_file import read_key_file
 from router.contract.keys import KeyRing
+from router.contract.request import JsonObject
 from router.loop.tasks import spawn
 from router.telemetry import events
 from router.wiring.reloader import Reloader
+from router.wiring.revoking import Revoking
 
 if TYPE_CHECKING:
     from router.contract.messages import RevokedKeys
@@ -27,7 +29,6 @@ GONE_SECONDS = 600.0
 
 Mark = tuple[int, ...]
 """Changes when a file is written, replaced, or given other rights. Empty for no file."""
-_SIZE = 0
 _UNKNOWN: Mark = (-1,)
 
 
@@ -35,13 +36,18 @@ class KeyWatch:
     """Looks at the key file of a reloader's config, and has it take what changed."""
 
     def __init__(
-        self, reloader: Reloader, clock: Callable[[], float] = time.monotonic, revoked: "RevokedKeys | None" = None
+        self,
+        reloader: Reloader,
+        revoking: Revoking,
+        clock: Callable[[], float] = time.monotonic,
+        revoked: "RevokedKeys | None" = None,
     ) -> None:
-        self._reloader, self._clock, self._revoked = reloader, clock, revoked
+        self._reloader, self._revoking, self._clock, self._revoked = reloader, revoking, clock, revoked
+        self._turn = asyncio.Lock()
         self._filed = reloader.loaded.keys
         """The keys of the file as last read, those that another router revoked included."""
         self._path = reloader.loaded.keys_path
-        self._seen, self._doubted = _UNKNOWN, _UNKNOWN  # it may have been written since the config was loaded
+        self._seen = _UNKNOWN  # it may have been written since the config was loaded
         self._gone_since: float | None = None
         self._is_lost = False
 
@@ -54,16 +60,18 @@ class KeyWatch:
             await self.look()
 
     async def look(self) -> None:
-        """Take the file if it has changed since the last look."""
+        """Take the file if it has changed since the last look, and end what was begun with keys that no longer work."""
+        async with self._turn:
+            await self._look()
+        await self._revoking.look()
+
+    async def _look(self) -> None:
         path = self._reloader.loaded.keys_path or self._path  # `keys:` was removed from the config: that needs a restart
         if path is None:
             return
         mark = await asyncio.to_thread(_mark, path)
         if path == self._path and mark == self._seen:
             await self._check_gone()
-            return
-        if mark and not mark[_SIZE] and mark != self._doubted:
-            self._doubted = mark  # whoever writes it in place empties it first: the next look will show
             return
         self._path, self._seen = path, mark
         if mark:
@@ -73,6 +81,11 @@ class KeyWatch:
             self._gone_since = self._clock()
             minutes = f"{GONE_SECONDS / 60:g} minutes"
             events.keys_kept(faults=(f"{path.name}: does not exist. If it is not back in {minutes}, no key works any more",))
+
+    async def answer(self) -> JsonObject:
+        """Look now. Returns what was ended in this process, by the id of its key."""
+        await self.look()
+        return self._revoking.describe()
 
     def _hear_revoked(self, digests: frozenset[bytes]) -> None:
         spawn(self.revoke(digests), name="revoke keys")
@@ -84,6 +97,7 @@ class KeyWatch:
             return
         with suppress(ConfigError):  # it was checked when it was read
             await self._take_ring(lambda: filed)
+        await self._revoking.look()
 
     async def _take(self, path: Path) -> None:
         try:

@@ -1,5 +1,6 @@
 """The panels of the control plane: which there are, and what each of them reads. And the edge, which serves them."""
 
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
@@ -26,8 +27,8 @@ def build_edge(built: Built, is_ready: Callable[[], bool]) -> tuple[Admission, A
     def build() -> App:
         from router.edge.control.app import build_control  # FastAPI takes 0.3 s and 9 MB, and a create call needs none of it
 
-        def rights_now(caller: Caller) -> Rights:
-            return rights_of(built.house.plan.keys, caller)
+        def rights_now(caller: Caller, key: str | None) -> Rights:
+            return rights_of(built.house.plan.keys, caller, key, time.time())
 
         return build_control(list_panels(built, is_ready, admission), rights_now)
 
@@ -38,7 +39,7 @@ def list_panels(built: Built, is_ready: Callable[[], bool], admission: Admission
     """The panels of the control plane, each with what it reads. They are loaded with the first request for one of them."""
     from router.edge.control.explain import Explanations
     from router.edge.control.login import Login
-    from router.edge.control.panels import Health, Models, NoticesPanel, Reload
+    from router.edge.control.panels import Health, Models, NoticesPanel, Reload, RevokedWork
     from router.edge.control.regret import RegretFigures
     from router.edge.control.stats import Stats
     from router.edge.control.wrong import Wrong
@@ -64,9 +65,10 @@ def list_panels(built: Built, is_ready: Callable[[], bool], admission: Admission
         LiveFeed(house, is_ready, admission.logins, built.notices, built.others),
         LookingBack(house, ledger, price_of),
         Past(ledger, price_of),
-        Responses(state.responses, built.jobs),
+        Responses(house, built.jobs),
         OutsideJobs(house, built.jobs, lambda: admission.limits),
         Reload(_find_reload(built)),
+        RevokedWork(_find_look(built)),
         Login(admission),
         Race(admission),
         Wrong(built.ledger_path, lambda: admission.limits),
@@ -96,6 +98,13 @@ def _find_reload(built: Built) -> Callable[[], Awaitable[JsonObject]] | None:
     if built.reloader is None:
         return None
     return built.group.reload if built.group is not None else built.reloader.answer
+
+
+def _find_look(built: Built) -> Callable[[], Awaitable[JsonObject]] | None:
+    """What looks at the key file, in all workers where there are several."""
+    if built.key_watch is None:
+        return None
+    return built.group.look_at_keys if built.group is not None else built.key_watch.answer
 
 
 def _find_price(house: House, name: str) -> Price | None:

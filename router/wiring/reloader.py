@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from router.config.changes import Changes, find_changes, find_key_changes
 from router.config.faults import ConfigError
+from router.config.key_file import check_blank
 from router.config.load import LoadedConfig
 from router.contract.keys import KeyRing
 from router.contract.relay import Used, Warmable
@@ -107,6 +108,7 @@ class Reloader:
         return self._checked(self.load())
 
     def _checked(self, loaded: LoadedConfig) -> LoadedConfig:
+        check_blank(self.loaded.keys, loaded.keys, str(loaded.keys_path))
         for check in self.checks:
             check(loaded)
         if self.revoked and loaded.keys is not None:

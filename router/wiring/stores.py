@@ -1,7 +1,7 @@
 """Opens the stores that a config asks for. Which ones those are is decided here and nowhere else."""
 
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from router.stores.memory.responses import MemoryResponses
 from router.stores.responses import Responses
 from router.stores.shared import Shared, say_missing
 from router.stores.sqlite.entries import SqliteEntries
-from router.stores.sqlite.files import create_private
+from router.stores.sqlite.files import StoreUnwritable, create_private
 from router.stores.sqlite.lock import FileLock, StoreInUse
 from router.stores.sqlite.migrate import LEDGER, RESPONSES, Migrated, Migrations, prepare
 from router.stores.sqlite.responses import SqliteResponses
@@ -72,8 +72,8 @@ def open_jobs(loaded: LoadedConfig, address: str, ended: EndedJobs, *, on_disk: 
     """The store of background work: in a shared database, else next to the ledger, or in memory where no ledger is kept.
 
     It is opened with the first job, or now where other routers or an earlier one may have left some: then this raises
-    `StoreUnusable` if it cannot be used. A file that another router uses is left to it. `watches` are those of workers that
-    share the file.
+    `StoreUnusable` if it is damaged. A file that another router uses is left to it. `watches` are those of workers that share
+    the file.
     """
     keep_seconds, postgres = loaded.config.jobs.keep_hours * 3_600, loaded.shared_postgres
     if postgres is not None:
@@ -84,9 +84,23 @@ def open_jobs(loaded: LoadedConfig, address: str, ended: EndedJobs, *, on_disk: 
     path = loaded.ledger_path.with_name(JOBS_FILE)
     jobs = Jobs(partial(_make_on_disk, path, keep_seconds, address, watches), ended)
     if path.exists():
-        with suppress(StoreInUse):
+        with suppress(StoreInUse), _left_out(loaded):
             jobs.open_now()
     return jobs
+
+
+@contextmanager
+def _left_out(loaded: LoadedConfig) -> Iterator[None]:
+    """Start without a file of jobs that cannot be opened: each job is refused with the cause, until it can be.
+
+    Not where callers have budgets, which need every record.
+    """
+    try:
+        yield
+    except StoreUnwritable as error:
+        if loaded.keys is not None and any(own.has_budget for own in loaded.keys.rights.values()):
+            raise
+        events.jobs_failed(reason=str(error))
 
 
 def _make_on_postgres(terms: PostgresTerms, keep_seconds: float) -> JobStore:
@@ -129,8 +143,9 @@ def hold_files(loaded: LoadedConfig, address: str, stack: ExitStack) -> None:
     for path, migrations in ((ledger, LEDGER), (loaded.store_path, RESPONSES), (jobs, JOBS)):
         if path is None:
             continue
-        create_private(path)
-        with suppress(*((StoreInUse,) if path is jobs else ())):  # a file of jobs that another router uses is left to it
+        # A file of jobs that another router uses, or that cannot be opened, is left alone.
+        with suppress(*((StoreInUse,) if path is jobs else ())), _left_out(loaded) if path is jobs else nullcontext():
+            create_private(path)
             stack.callback((lock := FileLock(path, address)).release)
             lock.hold_for_workers()
             _report(prepare(path, migrations))

@@ -35,6 +35,21 @@ console.log('cancelled', (await client.responses.cancel(made.id)).status);
 await client.responses.delete(made.id);
 try { await client.responses.retrieve(made.id); } catch (error) { console.log('deleted', error.status); }
 """
+CANCELLING = """
+import OpenAI from 'openai';
+const client = new OpenAI({ baseURL: process.env.BASE_URL, apiKey: 'any', maxRetries: 0 });
+const made = await client.responses.create({ model: 'auto', input: 'plan the migration', background: true });
+const stream = client.responses.stream({ response_id: made.id });
+let last;
+for await (const event of stream) {
+  if (!last) await client.responses.cancel(made.id);
+  last = event;
+}
+const final = await stream.finalResponse();
+const kept = await client.responses.retrieve(made.id);
+const [told, read] = [final, kept].map((response) => [response.output_text, ...response.output.map((item) => item.id)].join());
+console.log(last.type, last.response.status, final.status, told === read);
+"""
 
 
 @DIALECTS
@@ -86,3 +101,17 @@ async def test_openai_node_does_the_same(start, upstream, tmp_path, dialect):
         "cancelled completed",
         "deleted 404",
     ]
+
+
+@DIALECTS
+async def test_openai_node_follows_a_job_that_is_cancelled_to_its_end(start, upstream, tmp_path, dialect):
+    modules, steps = installed("openai"), asyncio.Semaphore(4)
+    tandem = await start(one_dialect(dialect, upstream.base_url))
+    upstream.scripts = [speak_in_steps(dialect, SPEECH, steps)]
+    scratch = make_scratch(tmp_path)
+    (scratch / "node_modules").symlink_to(modules)
+    (scratch / "run.mjs").write_text(CANCELLING)
+
+    said = await run_client(["node", str(scratch / "run.mjs")], scratch, {"BASE_URL": f"{tandem.url}/v1"})
+
+    assert said.split() == ["response.incomplete", "cancelled", "cancelled", "true"]

@@ -3,6 +3,8 @@
 import pytest
 
 from tests.conformance.measure import find_faults, shapes_of
+from tests.conformance.published import find_differences, is_known_event
+from tests.conformance.test_wrong_types import PARAMS, wrong_values
 
 CHAT_ANSWER = {
     "id": "c",
@@ -72,3 +74,41 @@ def test_every_type_that_a_shape_names_exists(dialect):
 
     for leaf in leaves(shapes_of(dialect)):
         find_faults(dialect, leaf, object())
+
+
+@pytest.mark.parametrize(
+    ("dialect", "shape", "value", "fault"),
+    [
+        ("chat", "Answer", {**CHAT_ANSWER, "created": "1"}, "created: Input should be a valid integer"),
+        ("chat", "Answer", {**CHAT_ANSWER, "service_tier": "best"}, "service_tier: Input should be 'auto'"),
+        ("chat", "Error", {"error": {"message": 1, "type": "x"}}, "error.message: Input should be a valid string"),
+        ("messages", "TokenCount", {"input_tokens": "7"}, "input_tokens: Input should be a valid integer"),
+        ("messages", "message_delta", {"type": "message_delta", "usage": {"output_tokens": 1}}, "delta: Field required"),
+    ],
+)
+def test_what_an_sdk_would_not_read_is_found(dialect, shape, value, fault):
+    assert any(found.startswith(fault) for found in find_differences(dialect, shape, value))
+
+
+def test_what_an_sdk_reads_or_has_no_type_for_is_not_a_difference():
+    assert find_differences("chat", "Answer", CHAT_ANSWER) == []
+    assert find_differences("responses", "Deleted", {}) == []
+
+
+@pytest.mark.parametrize(
+    ("dialect", "name", "is_known"),
+    [
+        ("responses", "response.failed", True),
+        ("responses", "error", True),
+        ("responses", "response.cancelled", False),
+        ("messages", "ping", True),
+        ("messages", "pong", False),
+    ],
+)
+def test_an_event_is_known_where_the_sdk_knows_it(dialect, name, is_known):
+    assert is_known_event(dialect, name) is is_known
+
+
+@pytest.mark.parametrize("dialect", PARAMS)
+def test_every_dialect_has_many_fields_to_get_wrong(dialect):
+    assert len({name for name, _ in wrong_values(dialect)}) >= 15

@@ -64,7 +64,7 @@ def kinds_of(annotation: Any) -> set[str]:
 def wrong_values(dialect: str) -> Iterator[tuple[str, object]]:
     """Every field of a dialect, with each kind of value that it does not take."""
     for name, annotation in get_type_hints(PARAMS[dialect], include_extras=True).items():
-        for kind in VALUES.keys() - kinds_of(annotation):
+        for kind in sorted(VALUES.keys() - kinds_of(annotation)):
             yield name, VALUES[kind]
 
 
@@ -88,3 +88,18 @@ async def test_a_field_of_a_wrong_type_is_refused_or_sent_on_as_it_is_or_dropped
             dropped = reply.headers.get("x-tandem-dropped", "").split(", ")
             assert reply.status == 200
             assert sent.get(name) == value or name in dropped
+
+
+@pytest.mark.parametrize(
+    "value", [*({"include_usage": VALUES[kind]} for kind in VALUES if kind != "flag"), "x", 7, True, ["x"]]
+)
+@pytest.mark.parametrize("dialect", ["chat", "completions"])
+@jumping_clock
+async def test_options_of_a_stream_of_a_wrong_type_are_refused(dialect, value):
+    usual = {"model": "auto", "prompt": "x"} if dialect == "completions" else request_for(dialect, "text", streams=True)
+    tandem = Tandem("chat")
+
+    reply = await tandem.call(PATHS.get(dialect, "/v1/completions"), {**usual, "stream": True, "stream_options": value})
+
+    assert (reply.status, tandem.sent) == (400, [])
+    assert reply.json["error"]["param"].startswith("stream_options")

@@ -126,3 +126,37 @@ async def test_a_share_of_one_sets_nothing_aside(start, upstream, released, call
     assert (await call(tandem.port, PATH, chat(), callers["ada"])).status == 503
     released.set()
     assert {reply.status for reply in await asyncio.gather(*calls)} == {200}
+
+
+async def test_large_images_of_one_caller_erase_no_conversation_of_another(start, upstream, released, callers):
+    tandem = await start(two_targets(upstream.base_url, upstream.base_url, extra=KEYS))
+    image = {"type": "input_image", "image_url": "data:image/png;base64," + "A" * (15 << 20)}
+    large = {"model": "auto", "input": [{"role": "user", "content": [image]}]}
+    kept = await call(tandem.port, "/v1/responses", {"model": "auto", "input": "remember this"}, callers["ada"])
+
+    greedy = [await call(tandem.port, "/v1/responses", large, callers["eve"]) for _ in range(5)]
+    going_on = {"model": "auto", "input": "go on", "previous_response_id": kept.json["id"]}
+    own = await call(tandem.port, "/v1/responses", going_on, callers["ada"])
+    going_on["previous_response_id"] = greedy[0].json["id"]
+    oldest = await call(tandem.port, "/v1/responses", going_on, callers["eve"])
+
+    assert [reply.status for reply in (kept, *greedy, own)] == [200] * 7
+    assert (oldest.status, oldest.json["error"]["code"]) == (400, "previous_response_not_found")
+
+
+async def test_a_caller_that_fills_the_queue_leaves_room_for_anothers_job_which_is_next(start, upstream, released, callers):
+    jobs = KEYS + "jobs: {most_running: 2, most_for_a_caller: 1, most_queued: 8}"
+    tandem = await start(two_targets(upstream.base_url, upstream.base_url, extra=jobs))
+
+    async def add(name: str, words: str):
+        return await call(tandem.port, "/v1/responses", {"model": "auto", "input": words, "background": True}, callers[name])
+
+    first = await add("eve", SLOW)
+    await until(lambda: upstream.seen)
+    greedy = [await add("eve", SLOW) for _ in range(8)]
+    other = await add("ada", "hello")
+
+    assert [reply.status for reply in (first, *greedy, other)] == [200] * 8 + [429, 200]
+    assert greedy[-1].json["error"]["code"] == "too_many_jobs"
+    await until(lambda: any(b"hello" in seen.body for seen in upstream.seen))
+    released.set()

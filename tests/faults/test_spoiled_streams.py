@@ -40,13 +40,14 @@ def frames_then(target, count, *after, ends="closes", speech=GOOD):
 
 
 def said_error(reply):
-    """Codes of the error events in a stream of any dialect."""
+    """Our own codes of the error events in a stream of any dialect."""
     frames = [line[6:] for line in reply.body.decode().splitlines() if line.startswith("data: {")]
     found = []
     for body in map(json.loads, frames):
         error = body.get("error") or (body.get("response") or {}).get("error")
         if error is not None or body.get("type") == "error":
-            found.append((error or body).get("code") or (error or body).get("type"))
+            told = error or body
+            found.append(told.get("reason") or told.get("code") or told.get("type"))
     return found
 
 

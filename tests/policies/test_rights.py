@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from policies.rights import RightsPolicy
 from router.contract.caller import Caller
-from router.contract.rights import USUAL, Rights
+from router.contract.rights import Rights
 from router.contract.words import Tier
 from tests.tools.values import ask, make_signals, make_target, stand
 
@@ -12,7 +12,7 @@ SPARK, SAGE = stand(make_target()), stand(make_target("sage", Tier.DEEP))
 
 
 def judge(name):
-    policy = RightsPolicy({"ada": Rights(tiers=frozenset({Tier.FAST})), "bob": USUAL})
+    policy = RightsPolicy({"ada": Rights(tiers=frozenset({Tier.FAST})), "bob": Rights()})
     return policy.judge(replace(ask(), caller=Caller(name)), make_signals(SPARK, SAGE))
 
 
@@ -25,4 +25,8 @@ def test_targets_of_other_tiers_are_ruled_out_for_good():
 
 
 def test_a_key_for_both_tiers_is_not_held_back():
-    assert judge("bob") == judge("another") == ()
+    assert judge("bob") == ()
+
+
+def test_a_caller_that_is_not_in_the_key_file_has_no_target():
+    assert [opinion.target for opinion in judge("another")] == ["spark", "sage"]

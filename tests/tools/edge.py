@@ -13,6 +13,7 @@ from msgspec import structs
 from router.contract.caller import Caller
 from router.contract.exchange import Arrival, Company, Deadline, Exchange, Link, Observers, Part
 from router.contract.keys import KeyRing
+from router.contract.lasting import Lasting
 from router.contract.limits import Limits
 from router.contract.request import JsonObject
 from router.contract.stores import StoredResponse
@@ -159,7 +160,7 @@ class FakeState:
         self.rates, self.budgets, self.running, self.ledger = CallerRates(), Budgets(), set(), None
         self.shared: Any = None
         self.ended_jobs, self.metrics, self.ring = EndedJobs(), Metrics(), Ring()
-        self.loop_watch = LoopWatch()
+        self.loop_watch, self.lasting = LoopWatch(), Lasting()
         links = Link(Part.METRICS, self.metrics, is_on=False), Link(Part.PAGE, self.ring, is_on=False)
         self.observers = Observers(links, print)
 

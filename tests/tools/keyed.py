@@ -26,6 +26,13 @@ class Callers:
         path.touch(0o600)
         path.write_text(yaml.safe_dump({"callers": callers}))
 
+    def renew(self, name: str) -> None:
+        """Another key for a caller, from the next `write` on."""
+        del self._keys[name]
+
+    def id_of(self, name: str) -> str:
+        return self._keys[name].id
+
     def __getitem__(self, name: str) -> dict[str, str]:
         return {"authorization": f"Bearer {self._keys[name].text}"}
 

@@ -18,6 +18,7 @@ from router.settle.entry import write_entry
 from router.stores.recent import row_of
 from router.stores.sqlite.files import connect, create_private
 from router.stores.sqlite.migrate import LEDGER, prepare
+from router.stores.sqlite.rows import transaction
 from tests.tools.exchanges import Told
 from tests.tools.kept import make_entry
 
@@ -34,7 +35,7 @@ def write_ledger(path: Path, *entries: Entry | dict, version: int = len(LEDGER))
     """
     create_private(path)
     prepare(path, LEDGER[:version])
-    with contextlib.closing(connect(path)) as database:
+    with contextlib.closing(connect(path)) as database, transaction(database):
         there = {name for (name,) in database.execute("SELECT name FROM pragma_table_info('entries')")}
         names = [name for name in _NAMES if name in there]
         rows = [_read_columns(number, entry) for number, entry in enumerate(entries, 1)]

@@ -74,6 +74,24 @@ async def test_a_later_request_goes_on_from_a_job_by_its_id(start, upstream, dia
     assert [item["role"] for item in items] == ["user"]
 
 
+@DIALECTS
+@pytest.mark.parametrize("way", ["whole", "streamed", "in the background"])
+async def test_what_continues_a_job_names_it_whatever_its_upstream_speaks(start, upstream, dialect, way):
+    tandem = await start(one_dialect(dialect, upstream.base_url))
+    upstream.scripts = [speak(dialect, SPEECH)]
+    job_id = await begin(tandem)
+    await poll(tandem, job_id)
+
+    more = {"whole": {}, "streamed": {"stream": True}, "in the background": {"background": True, "stream": True}}[way]
+    body = {"model": "auto", "input": "and then?", "previous_response_id": job_id, **more}
+    reply = await call(tandem.port, "/v1/responses", body)
+
+    told = [event["response"] for event in events_in(reply.body) if "response" in event] if more else [reply.json]
+    kept = (await call(tandem.port, f"/v1/responses/{told[-1]['id']}")).json
+    assert len(told) >= (2 if more else 1)
+    assert {response["previous_response_id"] for response in (*told, kept)} == {job_id}
+
+
 async def test_the_answer_of_a_job_is_recorded_once_under_the_id_of_its_request(start, upstream):
     tandem = await start(one_dialect("chat", upstream.base_url))
     upstream.scripts = [speak("chat", SPEECH)]
@@ -384,3 +402,25 @@ async def test_a_router_whose_shared_database_is_away_starts_and_serves_all_but_
     assert codes == [(503, "jobs_unavailable"), (503, "store_unavailable")]
     assert str(tmp_path) not in refused.body.decode()
     assert (served.status, kept.status) == (200, 200)
+
+
+async def test_an_admin_cancels_anybodys_job_by_its_callers_name_and_others_do_not_know_it(start, upstream, tmp_path):
+    callers = Callers(tmp_path, ann={}, bob={}, root={"admin": True})
+    tandem = await start(one_dialect("chat", upstream.base_url, extra=f"jobs: {{most_for_a_caller: 1}}\n{KEYS}"))
+    upstream.scripts = [speak_in_steps("chat", SPEECH, asyncio.Semaphore(2))]
+    running, waiting = await begin(tandem, callers["ann"]), await begin(tandem, callers["ann"])
+    await until(lambda: upstream.seen)
+
+    async def cancel(job_id, who, whose):
+        path = f"/tandem/jobs/{job_id}/cancel?caller={whose}"
+        return await call(tandem.port, path, {}, callers[who])
+
+    for who, whose in (("bob", "ann"), ("bob", "bob"), ("root", "bob"), ("root", "")):
+        refused = await cancel(waiting, who, whose)
+        assert (refused.status, refused.json["error"]["code"]) == (404, "job_not_found")
+    for job_id in (waiting, running):
+        told = (await cancel(job_id, "root", "ann")).json
+        assert (told["id"], told["caller"], told["title"]) == (job_id, "ann", "")
+        assert (await poll(tandem, job_id, callers["ann"]))["status"] == "cancelled"
+    assert (await cancel(await begin(tandem, callers["bob"]), "bob", "")).status == 200
+    assert len(upstream.seen) <= 2

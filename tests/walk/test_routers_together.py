@@ -9,11 +9,11 @@ import pytest
 pytest.importorskip("hiredis")
 
 from router.contract.keys import make_key
-from router.wiring.key_watch import KeyWatch
 from tests.conftest import SIMULATED
 from tests.router.wiring.test_key_watch import key_file
+from tests.tools.background import SPEECH, ask, speak_in_steps
 from tests.tools.http import call, request_bytes
-from tests.tools.running import two_targets
+from tests.tools.running import one_dialect, two_targets
 from tests.tools.upstream import CHAT_ANSWER, answer_json
 from tests.tools.waiting import later, until
 
@@ -66,11 +66,35 @@ async def test_a_key_that_is_revoked_at_one_router_is_refused_by_the_other(start
     assert (await call(other.port, "/v1/chat/completions", ASKED, headers)).status == 200
 
     (tmp_path / "a" / "keys.yaml").write_text("callers: {}\n")
-    await KeyWatch(one.built.reloader, revoked=one.house.state.shared.revoked_keys).look()
+    await one.built.key_watch.look()
     await until(lambda: key.id not in [known.id for known in other.house.plan.keys])
 
     assert (await call(other.port, "/v1/chat/completions", ASKED, headers)).status == 401
     assert key.id in (tmp_path / "b" / "keys.yaml").read_text()
+    watching.cancel()
+
+
+async def test_jobs_of_a_key_that_is_revoked_at_one_router_are_cancelled_by_the_other(start_two, tmp_path, upstream):
+    key, steps = make_key(), asyncio.Semaphore(2)
+    upstream.scripts = [speak_in_steps("chat", SPEECH, steps)]
+    config = one_dialect("chat", upstream.base_url, extra="keys: {file: keys.yaml}\njobs: {most_for_a_caller: 1}\n")
+    one, other = await start_two(config, [("keys.yaml", key_file(ada=(key.id, key.digest)))])
+    watching = later(other.built.watch_keys())
+    headers = {"authorization": f"Bearer {key.text}"}
+    jobs = [(await call(other.port, "/v1/responses", ask(), headers)).json["id"] for _ in range(3)]
+    await until(lambda: len(upstream.seen) == 1)
+
+    (tmp_path / "a" / "keys.yaml").write_text("callers: {}\n")
+    await one.built.key_watch.look()
+    store = other.built.jobs.store
+    for job in jobs:
+        watch = store.watch(job)
+        while (await store.find(job, None)).state != "cancelled":
+            await watch.wait(30)
+        watch.close()
+        assert b"the key was revoked" in (await store.read_response(job, None))[0]
+
+    assert len(upstream.seen) == 1
     watching.cancel()
 
 

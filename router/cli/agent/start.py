@@ -24,6 +24,7 @@ from router.config.folders import NoHome, state_folder
 from router.config.load import LoadedConfig
 from router.contract.request import JsonObject
 from router.screen.figures import plural
+from router.stores.folders import make_folders
 
 _FOLDER = "agents"
 _MOST_TASK_BYTES = 100_000
@@ -151,7 +152,7 @@ def _find_key(loaded: LoadedConfig, url: str, variable: str | None) -> ClientKey
 def _make_folder() -> Path:
     try:
         above = state_folder() / _FOLDER
-        above.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folders(above)
         return Path(tempfile.mkdtemp(dir=above))
     except NoHome as error:
         raise Ended(2, f"no home folder, so there is no place for a worktree\n  hint: set HOME or {error}") from error

@@ -5,6 +5,7 @@
 
 import codecs
 import contextlib
+import filecmp
 import os
 import shutil
 import signal
@@ -30,7 +31,9 @@ _PATIENCE_SECONDS, _PAUSE_SECONDS = 600.0, 2.0
 """How long and how often the result is offered."""
 _GRACE_SECONDS, _GROUP_LOOK_SECONDS = 5.0, 0.02
 """A program's time to end after SIGTERM, and how often that is checked."""
-_GONE = 404
+_GONE, _UNAUTHORIZED = 404, 401
+_RUNS_NOTHING = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "core.safecrlf=false")
+_SUBMODULE = b"160000 "
 _MISLEADING = (
     "GIT_DIR",
     "GIT_WORK_TREE",
@@ -120,19 +123,21 @@ class Worker:
         self._tree, self._log_file = self._folder / "tree", self._folder / "log"
         self._log = AgentLog(jobs, assignment.job_id, assignment.owner, assignment.number, self._log_file)
         self._environment = without_git(os.environ)
-        self._git_folder = ""
+        self._git_folder: Path | None = None
         """Git's folder for the worktree, read before the agent can change the file that names it."""
+        self._own_git, self._config = self._folder / "git", Path()
         self._until = time.monotonic() + assignment.deadline_seconds
         self._is_lost = False
-        """The job was deleted or has another owner."""
+        """The job was deleted, has another owner, or its key was revoked."""
         self.is_stopped = False
 
     def run(self) -> None:
         self._log.note(f"the agent works in {self._tree}, a worktree at {self._given.commit[:12]}")
         state, error = self._work()
         change: str | None = None
+        self._warn_of_config()
         try:
-            change = self._read_change() if self._git_folder and self._tree.is_dir() else ""
+            change = self._read_change() if self._git_folder is not None and self._tree.is_dir() else ""
         except NotKept as reason:
             state, error = JobState.FAILED, f"{reason}. It is in {self._tree}"
         is_handed_in = self._hand_in(state, error, change or "")
@@ -149,7 +154,7 @@ class Worker:
             if code := self._run(add, self._folder):
                 return JobState.FAILED, "git could not make a worktree; the log says why"
             if code is not None:
-                self._git_folder = os.fsdecode(self._git("-C", str(self._tree), "rev-parse", "--absolute-git-dir")).rstrip("\n")
+                self._prepare_git()
                 begin = self._tree / given.inside
                 code = self._run(given.command, begin if begin.is_dir() else self._tree, given.variables)
         except OSError as error:
@@ -167,7 +172,7 @@ class Worker:
         if self.is_stopped:
             return JobState.FAILED, "the process that ran the agent was stopped"
         if self._is_lost:
-            return JobState.FAILED, "the job was deleted, or taken for lost"
+            return JobState.FAILED, "the job was deleted, or taken for lost, or its key was revoked"
         return JobState.FAILED, f"the agent did not end within {duration(self._given.deadline_seconds)} (jobs.deadline_seconds)"
 
     def _run(self, command: Sequence[str], folder: Path, variables: Mapping[str, str] | None = None) -> int | None:
@@ -190,16 +195,48 @@ class Worker:
         except Unreachable:
             return
         except Refused as error:
-            self._is_lost = self._is_lost or error.status == _GONE
+            # A router that was restarted has another key for its user's commands, but callers keep theirs.
+            is_revoked = error.status == _UNAUTHORIZED and bool(self._given.key)
+            self._is_lost = self._is_lost or error.status == _GONE or is_revoked
+
+    def _prepare_git(self) -> None:
+        """Copy git's folder for the worktree, without its hooks, for the commands after the agent.
+
+        The agent can write to the config that all worktrees share, and programs that it names there must not be run.
+        """
+        asked = self._git("-C", str(self._tree), "rev-parse", "--path-format=absolute", "--git-dir", "--git-common-dir")
+        self._git_folder, common = (Path(os.fsdecode(line)) for line in asked.splitlines())
+        self._config = common / "config"
+        (self._own_git / "refs").mkdir(parents=True)
+        (self._own_git / "objects" / "info").mkdir(parents=True)
+        (self._own_git / "objects" / "info" / "alternates").write_bytes(os.fsencode(common / "objects") + b"\n")
+        for file in (self._config, *(self._git_folder / name for name in ("HEAD", "config.worktree", "index"))):
+            if file.exists():
+                shutil.copy2(file, self._own_git)
+        for file in self._git_folder.glob("sharedindex.*"):
+            shutil.copy2(file, self._own_git)
+        for folder in (common / "info", self._git_folder / "info"):
+            if folder.is_dir():
+                shutil.copytree(folder, self._own_git / "info", dirs_exist_ok=True)
+
+    def _warn_of_config(self) -> None:
+        """Note that the agent changed the config of the person's repository."""
+        if self._git_folder is None or filecmp.cmp(self._config, self._own_git / "config", shallow=False):
+            return
+        self._log.note(f"the agent changed {self._config}: read it before your next git command, which may run what it names")
 
     def _read_change(self) -> str:
         """The diff since the commit, with new files and the agent's commits. Raises `NotKept`."""
-        git = (f"--git-dir={self._git_folder}", f"--work-tree={self._tree}", "-c", "core.safecrlf=false")
+        git = (f"--git-dir={self._own_git}", f"--work-tree={self._tree}", *_RUNS_NOTHING)
         try:
-            self._git(*git, "add", "--all")
+            # Git would run another git in each submodule, with a config that the agent can write.
+            listed = self._git(*git, "ls-files", "--stage", "-z").split(b"\0")
+            submodules = [os.fsdecode(line.partition(b"\t")[2]) for line in listed if line.startswith(_SUBMODULE)]
+            self._git(*git, "add", "--all", "--", ".", *(f":(exclude,literal){path}" for path in submodules))
             self._report()  # staging a large tree may outlast the lease
             patch = self._folder / "change.diff"
-            self._git(*git, "diff-index", "--cached", "--binary", "-p", f"--output={patch}", self._given.commit)
+            shown = ("--cached", "--binary", "--no-ext-diff", "--no-textconv", "-p", f"--output={patch}")
+            self._git(*git, "diff-index", *shown, self._given.commit)
             if (size := patch.stat().st_size) > MOST_CHANGE_BYTES:
                 raise NotKept(f"the change is too large to be kept: {size:,} bytes, and at most {MOST_CHANGE_BYTES:,} are kept")
             return patch.read_bytes().decode()
@@ -241,9 +278,10 @@ class Worker:
         return False
 
     def _clear_up(self) -> None:
-        with contextlib.suppress(subprocess.CalledProcessError):
-            self._git("-C", self._given.repository, "worktree", "remove", "--force", "--force", str(self._tree))
+        """Without git, which cannot remove a worktree whose file `.git` the agent has changed."""
         shutil.rmtree(self._folder, ignore_errors=True)
+        if self._git_folder is not None and self._git_folder.parent.name == "worktrees":
+            shutil.rmtree(self._git_folder, ignore_errors=True)
 
 
 def main() -> None:

@@ -22,6 +22,7 @@ from router.cli.workers.group import find_server
 from router.config.across import check_recorded
 from router.config.certificate import read_certificate
 from router.config.faults import Fault, how_to_install
+from router.config.folders import NoHome, state_folder
 from router.config.load import ConfigError, LoadedConfig
 from router.config.models import SHIPPED_MODELS
 from router.config.targets import TargetPlan
@@ -121,6 +122,7 @@ def look_around(loaded: LoadedConfig, *, in_full: bool) -> list[Finding]:
         *look_at_certificate(loaded, time.time()),
         *look_at_clients(loaded),
         *look_at_files(loaded, in_full=in_full),
+        *look_at_state(),
         *look_at_shared(loaded),
         *look_at_callers(loaded, time.time()),
         *look_at_keys(loaded),
@@ -218,6 +220,19 @@ def look_at_files(loaded: LoadedConfig, *, in_full: bool = False) -> list[Findin
     if loaded.store_path is not None:
         found.append(_look_at_file(loaded, "store", loaded.store_path, RESPONSES))
     return [one for one in found if one is not None]
+
+
+def look_at_state() -> list[Finding]:
+    """Whether other users can get at the state folder. Tandem creates it for its owner alone."""
+    try:
+        folder = state_folder()
+        mode = folder.stat().st_mode & 0o777
+    except (NoHome, OSError):
+        return []
+    if not mode & 0o077:
+        return []
+    text = f"{folder}: other users can {'rename and replace' if mode & 0o022 else 'list'} what is in it (mode {mode:04o})"
+    return [Finding("state", WARN if mode & 0o022 else NOTE, text, f"chmod 700 {folder}")]
 
 
 def _look_at_file(

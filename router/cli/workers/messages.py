@@ -33,6 +33,8 @@ class Topic(StrEnum):
 
     RELOAD = "reload"
     FIGURES = "figures"
+    KEYS = "keys"
+    """Look at the key file now."""
     ALIVE = "alive"
     """Any worker with a running event loop answers."""
 
@@ -81,7 +83,7 @@ def read_message(line: bytes) -> Message:
     return _decode(line)
 
 
-_WAIT_SECONDS = {Topic.RELOAD: 30.0, Topic.FIGURES: 2.0, Topic.ALIVE: 10.0}
+_WAIT_SECONDS = {Topic.RELOAD: 30.0, Topic.FIGURES: 2.0, Topic.KEYS: 10.0, Topic.ALIVE: 10.0}
 
 
 @dataclass(slots=True)

@@ -16,6 +16,7 @@ from urllib.parse import quote
 
 from router.cli.orphans import end_with_parent
 from router.config.folders import NoHome, state_folder
+from router.stores.folders import make_folders
 
 PROGRAMS = ("valkey-server", "redis-server")
 MAX_MEMORY = "512mb"
@@ -110,7 +111,7 @@ class OwnValkey:
 def _make_folder() -> Path:
     try:
         parent = state_folder() / _FOLDER
-        parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folders(parent)
         if (made := _make_short(parent, "")) is not None:
             return made
     except (NoHome, OSError):

@@ -36,7 +36,7 @@ from router.cli.workers.own_valkey import CannotStart, OwnValkey
 from router.cli.workers.parent_link import ParentLink
 from router.config.changes import keep_fixed
 from router.config.faults import ConfigError
-from router.config.key_file import read_key_file
+from router.config.key_file import check_blank, read_key_file
 from router.config.load import LoadedConfig
 from router.contract.keys import NewKey
 from router.telemetry import events
@@ -209,10 +209,14 @@ class Parent:
             return loaded
         try:
             taken = replace(loaded, keys=read_key_file(path).ring)
-            self.check(taken)
+            self._check(taken)
         except ConfigError:
             return loaded  # other workers report it
         return taken
+
+    def _check(self, taken: LoadedConfig) -> None:
+        check_blank(self.loaded.keys, taken.keys, str(taken.keys_path))
+        self.check(taken)
 
     def _fail(self, failure: Ended) -> None:
         self._failure = failure
@@ -337,7 +341,7 @@ class Parent:
     def _reload(self, asked: Round | None) -> None:
         try:
             loaded = keep_fixed(self.loaded, self.load())
-            self.check(loaded)
+            self._check(loaded)
         except ConfigError as error:
             events.config_kept(source=error.source, faults=tuple(map(str, error.faults)))
             if asked is not None:

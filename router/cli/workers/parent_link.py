@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import socket
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import partial
@@ -17,6 +18,7 @@ from router.contract.keys import NewKey
 from router.contract.request import JsonObject
 from router.loop.tasks import spawn
 from router.wiring.built import Built
+from router.wiring.key_watch import KeyWatch
 from router.wiring.panels import build_figures
 from router.wiring.reloader import Reloader
 
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 
 Answers = dict[Topic, Callable[[], Awaitable[bytes]]]
 _MAX_LINE_BYTES = 64 << 20
-_ASK_SECONDS = {Topic.RELOAD: 60.0, Topic.FIGURES: 5.0}
+_ASK_SECONDS = {Topic.RELOAD: 60.0, Topic.FIGURES: 5.0, Topic.KEYS: 15.0}
 """Longer than the parent waits for workers."""
 
 
@@ -68,6 +70,8 @@ class ParentLink:
         answers: Answers = {Topic.FIGURES: Reporting(built).answer, Topic.ALIVE: _be_alive}
         if built.reloader is not None:
             answers[Topic.RELOAD] = partial(_reload, built.reloader)
+        if built.key_watch is not None:
+            answers[Topic.KEYS] = partial(_look_at_keys, built.key_watch)
         reader, self._writer = await asyncio.open_connection(sock=self._channel.dup(), limit=_MAX_LINE_BYTES)
         spawn(self._listen(reader, answers, stop, hurry), name="listen to the parent")
 
@@ -83,6 +87,13 @@ class ParentLink:
 
     async def gather_figures(self) -> Mapping[str, bytes]:
         return {worker: bytes(body) for worker, body in (await self._ask(Topic.FIGURES)).items()}
+
+    async def look_at_keys(self) -> JsonObject:
+        ended: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        for body in (await self._ask(Topic.KEYS)).values():
+            for key, counted in msgspec.json.decode(body, type=dict[str, dict[str, int]]).items():
+                ended[key].update(counted)
+        return {key: {**counted} for key, counted in ended.items()}
 
     async def reload(self) -> JsonObject:
         answers = await self._ask(Topic.RELOAD)
@@ -137,6 +148,10 @@ class ParentLink:
 
 async def _be_alive() -> bytes:
     return b"null"
+
+
+async def _look_at_keys(watch: KeyWatch) -> bytes:
+    return write_body(await watch.answer())
 
 
 async def _reload(reloader: Reloader) -> bytes:

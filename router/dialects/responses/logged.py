@@ -179,34 +179,43 @@ def cut_after(segment: Segment, number: int) -> bytes:
     return b"".join(frame for frame in frames if (found := _NUMBER.search(frame)) is not None and int(found[1]) > number)
 
 
-def assemble_output(frames: bytes) -> list[Json]:
+class LoggedOutput:
     """The output of a partial stream: finished items, and the text of an unfinished message.
 
     Unfinished calls are left out: clients run what they see.
     """
-    items: dict[int, JsonObject] = {}
-    open_texts: dict[int, list[str]] = {}
-    for frame in split_frames(frames):
-        body = _read(frame)
-        index = body.get("output_index")
-        if not isinstance(index, int):
-            continue
-        match frame.kind:
-            case "response.output_item.added" if as_object(body.get("item")).get("type") == "message":
-                items[index], open_texts[index] = as_object(body.get("item")), []
-            case "response.output_text.delta" if index in open_texts:
-                open_texts[index].append(as_text(body.get("delta")))
-            case "response.output_item.done":
-                items[index] = as_object(body.get("item"))
-                open_texts.pop(index, None)
-    for index, texts in open_texts.items():
-        part: JsonObject = {"type": "output_text", "text": "".join(texts), "annotations": [], "logprobs": []}
-        items[index] = {**items[index], "status": "incomplete", "content": [part]}
-    return [items[index] for index in sorted(items)]
+
+    def __init__(self) -> None:
+        self._items: dict[int, JsonObject] = {}
+        self._open_texts: dict[int, list[str]] = {}
+
+    def add(self, frames: bytes) -> None:
+        items, open_texts = self._items, self._open_texts
+        for frame in split_frames(frames):
+            body = _read(frame)
+            index = body.get("output_index")
+            if not isinstance(index, int):
+                continue
+            match frame.kind:
+                case "response.output_item.added" if as_object(body.get("item")).get("type") == "message":
+                    items[index], open_texts[index] = as_object(body.get("item")), []
+                case "response.output_text.delta" if index in open_texts:
+                    open_texts[index].append(as_text(body.get("delta")))
+                case "response.output_item.done":
+                    items[index] = as_object(body.get("item"))
+                    open_texts.pop(index, None)
+
+    def assemble(self) -> list[Json]:
+        items = dict(self._items)
+        for index, texts in self._open_texts.items():
+            part: JsonObject = {"type": "output_text", "text": "".join(texts), "annotations": [], "logprobs": []}
+            items[index] = {**items[index], "status": "incomplete", "content": [part]}
+        return [items[index] for index in sorted(items)]
 
 
 def write_cut(sent: bytes, usage: Usage) -> bytes:
     """The response as far as it was written, incomplete."""
+    (said := LoggedOutput()).add(sent)
     response: JsonObject = {}
     number = -1
     for frame in split_frames(sent):
@@ -217,7 +226,7 @@ def write_cut(sent: bytes, usage: Usage) -> bytes:
         **response,
         "status": "incomplete",
         "incomplete_details": {"reason": "max_output_tokens"},
-        "output": assemble_output(sent),
+        "output": said.assemble(),
         "usage": responses_usage(usage),
     }
     kind = "response.incomplete"

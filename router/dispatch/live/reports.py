@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-from router.contract.messages import FORGOTTEN_SECONDS, Messages, SpeedSeen, TargetReport, TargetReports
+from router.contract.messages import FORGOTTEN_SECONDS, MAX_CLOSED_SECONDS, Messages, SpeedSeen, TargetReport, TargetReports
 from router.contract.target import Speed, TargetStatus
 from router.dispatch.live.target import RESTED_WAIT_SECONDS, LiveTarget
 
@@ -34,14 +34,20 @@ class OtherReports:
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
         self._reported: dict[str, _Reported] = {}
+        self._closed_since: dict[str, float] = {}
+        """By target, while any report closes it."""
         self._has_sent = False
 
     def exchange(self, messages: Messages, listed: Callable[[], Iterable[LiveTarget]], on_news: Callable[[], None]) -> None:
         """Start sending and receiving reports, twice a second, about the targets in `listed`."""
 
         def take(sender: str, reports: TargetReports) -> None:
-            self._reported[sender] = _Reported(self._clock(), reports.targets)
-            self._forget_old(self._clock())
+            now = self._clock()
+            self._forget_old(now)
+            self._reported[sender] = _Reported(now, reports.targets)
+            for name, report in reports.targets.items():
+                if report.closed_seconds:
+                    self._closed_since.setdefault(name, now)
             on_news()
 
         messages.subscribe(TargetReports, take)
@@ -69,10 +75,11 @@ class OtherReports:
             return status
         in_flight = status.in_flight + sum(report.in_flight for _, report in reports)
         status = structs.replace(status, in_flight=in_flight, speed=_newest_speed(live, status.speed, reports, now))
-        wait = max(report.wait_seconds - age for age, report in reports)
+        wait = min(max(report.wait_seconds - age for age, report in reports), MAX_CLOSED_SECONDS)
         if wait > status.wait_seconds:
             status = status.with_wait(wait)
         closed = max(report.closed_seconds - age for age, report in reports)
+        closed = min(closed, self._closed_since.get(name, now) + MAX_CLOSED_SECONDS - now)
         if closed > (0.0 if status.is_over_max_wait else status.closed_seconds):
             # Only the router that was given the time probes.
             status = structs.replace(status, closed_seconds=closed, is_over_max_wait=False, may_probe=False)
@@ -93,6 +100,9 @@ class OtherReports:
     def _forget_old(self, now: float) -> None:
         for sender in [sender for sender, (at, _) in self._reported.items() if now - at > FORGOTTEN_SECONDS]:
             del self._reported[sender]
+        if self._closed_since:
+            closed = {name for _, told in self._reported.values() for name, report in told.items() if report.closed_seconds}
+            self._closed_since = {name: since for name, since in self._closed_since.items() if name in closed}
 
     def _send(self, messages: Messages, listed: Iterable[LiveTarget]) -> None:
         """Report local observations, and once that there are none left."""

@@ -26,8 +26,8 @@ _BROWSERS = ("/favicon", "/apple-touch-icon", "/.well-known/", "/robots.txt")
 """What a browser asks for by itself."""
 
 
-def build_control(panels: Iterable[Panel], rights_of: Callable[[Caller], Rights]) -> FastAPI:
-    """The app for everything that is not a create call. `rights_of` says what a caller may do now."""
+def build_control(panels: Iterable[Panel], rights_of: Callable[[Caller, str | None], Rights]) -> FastAPI:
+    """The app for everything that is not a create call. `rights_of` says what a caller may do now with a key."""
     app = FastAPI(title="Tandem", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     for page in (page for panel in panels for page in panel.pages):
         for path in dict.fromkeys((page.path, page.path.removeprefix("/v1"))):
@@ -37,10 +37,10 @@ def build_control(panels: Iterable[Panel], rights_of: Callable[[Caller], Rights]
     return app
 
 
-def _serving(page: Page, rights_of: Callable[[Caller], Rights]) -> Callable[[Request], Awaitable[Response]]:
+def _serving(page: Page, rights_of: Callable[[Caller, str | None], Rights]) -> Callable[[Request], Awaitable[Response]]:
     async def serve(request: Request) -> Response:
         path, query, state, headers = request.path_params, request.query_params, request.state, request.state.headers
-        rights = rights_of(state.caller)
+        rights = rights_of(state.caller, state.key)
         if page.needs_admin and not rights.is_admin:
             raise NotPermitted(f"{page.path} needs a key with the right admin")
         asked = Asked(

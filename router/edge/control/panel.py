@@ -90,5 +90,8 @@ class Group(Protocol):
     async def gather_figures(self) -> Mapping[str, bytes]:
         """The figures of every worker that answers in time, packed, by its number."""
 
+    async def look_at_keys(self) -> JsonObject:
+        """Have all of them look at the key file. Returns what was ended with revoked keys, by the id of the key."""
+
     async def reload(self) -> JsonObject:
         """Have all of them take the config again. Returns what changed. Raises `ConfigError`, and then nothing has."""

@@ -122,6 +122,20 @@ class Reload:
             return as_json(_describe(error, asked.request_id), _FAULTY)
 
 
+class RevokedWork:
+    """Takes the key file at once, for an admin, and answers what was ended with keys that no longer work."""
+
+    def __init__(self, look: Callable[[], Awaitable[JsonObject]] | None) -> None:
+        self._look = look
+        self.pages = (Page("/tandem/keys", self._take, ("POST",), needs_admin=True),)
+
+    async def _take(self, asked: Asked) -> Answer:
+        check_body_headers(asked.headers, 0)
+        if self._look is None:
+            raise NotFound("callers of this router need no key")
+        return as_json({"ended": await self._look()})
+
+
 def _describe(error: ConfigError, request_id: str) -> JsonObject:
     """Every fault, for a program and as text. Nothing was changed."""
     return {

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, cast
 
 from router.contract.caller import Caller
 from router.contract.errors import SocketTooOld
+from router.contract.lasting import Held
 from router.edge.admission import Admission
 from router.edge.deadline import DeadlineTimer
 from router.edge.listener import YOUNG_SECONDS, Place
@@ -27,7 +28,7 @@ _MAX_UNREAD_BYTES = 1 << 20
 """Unread output after which the caller's messages wait too."""
 _CLOSE_SECONDS = 5.0
 _TLS_CLOSE_SECONDS = 0.5
-_NORMAL, _GOING_AWAY = 1000, 1001
+_NORMAL, _GOING_AWAY, _POLICY = 1000, 1001, 1008
 
 
 class SocketConnection(asyncio.Protocol):
@@ -45,6 +46,8 @@ class SocketConnection(asyncio.Protocol):
         self._began = self._last_message = self._loop.time()
         self._silent_pings = 0
         self._is_leaving = False
+        self._held = Held("sockets", handshake.caller, handshake.key, self._revoke)
+        self._farewell = _GOING_AWAY, "the router is shutting down"
         self._is_open = False
         """The handshake is done, and no closing frame is out."""
         self._is_ending = False
@@ -57,6 +60,7 @@ class SocketConnection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(high=_WRITE_HIGH_BYTES)
         self._connections.add(self)
+        self._admission.lasting.hold(self._held)
         spawn(self._begin(), name="websocket")
 
     async def _begin(self) -> None:
@@ -71,6 +75,7 @@ class SocketConnection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._connections.discard(self)
+        self._admission.lasting.release(self._held)
         self._place.free()
         self._timer.cancel()
         self._reading.cancel()
@@ -211,7 +216,12 @@ class SocketConnection(asyncio.Protocol):
 
     def _check_leave(self) -> None:
         if self._is_leaving and self._lanes.is_idle and not self._transport.is_closing():
-            self._leave(_GOING_AWAY, "the router is shutting down")
+            self._leave(*self._farewell)
+
+    def _revoke(self) -> None:
+        """Close once the answers under way have ended; what waits is refused."""
+        self._is_leaving, self._farewell = True, (_POLICY, "the key was revoked or has expired")
+        self._check_leave()
 
     def _leave(self, code: int, reason: str) -> None:
         protocol = self._protocol

@@ -108,13 +108,18 @@ _FORGET = f"""
 """  # noqa: S608  fixed names
 _MAX_ROWS = 1_024
 READ = f"""
-    SELECT first, last, frames, has_content, attempt, is_known FROM (
-        SELECT s.first, s.last, s.frames, s.has_content, j.attempt, j.is_handed_out OR j.ended_at IS NOT NULL AS is_known,
+    SELECT first, last, CASE
+        WHEN $5::bigint IS NULL OR size <= $4 OR (first <= $3 AND $5::bigint = 0) THEN frames
+        ELSE substring(frames FROM $5::int + 1 FOR $4::int)
+    END, size, has_content, attempt, is_known FROM (
+        SELECT s.first, s.last, s.frames, octet_length(s.frames) AS size, s.has_content, j.attempt,
+            j.is_handed_out OR j.ended_at IS NOT NULL AS is_known,
             sum(octet_length(s.frames)) OVER (ORDER BY s.first) - octet_length(s.frames) AS bytes_before
         FROM tandem.segments s JOIN tandem.jobs j ON j.sequence = s.job
         WHERE j.id = $1 AND j.caller = coalesce($2::text, j.caller) AND s.last > $3 ORDER BY s.first LIMIT {_MAX_ROWS}
-    ) AS part WHERE bytes_before < $4 ORDER BY first
+    ) AS part WHERE bytes_before < $4 AND (bytes_before = 0 OR $5::bigint IS NULL OR size <= $4) ORDER BY first
 """  # noqa: S608  fixed names
+READ_RESPONSE = f"SELECT substring(response FROM $3 FOR $4), octet_length(response) FROM tandem.jobs WHERE {_WHOSE}"  # noqa: S608  fixed names
 _EVENT = "id, job, address, event, at, tries, next_at"
 _TAKE_DUE = f"""
     WITH due AS (

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 from router.contract.caller import Caller
-from router.contract.job import Job, JobEnding, JobTerms, Segment, WebhookEvent
+from router.contract.job import PART_BYTES, Job, JobEnding, JobTerms, Segment, WebhookEvent
 from router.contract.shared import PostgresTerms
 from router.contract.stores import StoreUnusable
 from router.loop.supervisor import supervise
@@ -167,8 +167,14 @@ class PostgresJobs(JobQuestions):
             found: Sequence[Any] = await connection.fetch(statement, *values)
             return found
 
-    async def _read_log(self, job_id: str, caller: str | None, after: int, limit_bytes: int) -> Sequence[Any]:
-        return await self._fetch(job_rows.READ, job_id, caller, after, limit_bytes)
+    async def _read_log(
+        self, job_id: str, caller: str | None, after: int, limit_bytes: int, part_at: int | None
+    ) -> Sequence[Any]:
+        return await self._fetch(job_rows.READ, job_id, caller, after, limit_bytes, part_at)
+
+    async def _read_response(self, job_id: str, caller: str | None, start: int) -> tuple[bytes, int]:
+        rows = await self._fetch(job_rows.READ_RESPONSE, job_id, caller, start + 1, PART_BYTES)
+        return (rows[0][0], rows[0][1]) if rows else (b"", 0)
 
     async def _hand_out(self, job_id: str, attempt: int) -> bool:
         async with self._link.borrow() as connection:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from router.contract.stores import AskedTooMuch, StoreUnusable
+from router.stores.folders import make_folders
 
 READ_SECONDS = 0.2
 WRITE_SECONDS = 5.0
@@ -70,7 +71,7 @@ def create_private(path: Path) -> None:
     """Leaves an existing file unopened: it may be another program's. `prepare` checks it and makes it private."""
     check_place(path)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folders(path.parent)
         if not (real := path.resolve()).exists():
             _create(real)
     except OSError as error:

@@ -1,14 +1,19 @@
 """The queue's rules in SQL. Each function needs an exclusive transaction."""
 
+import contextlib
 import secrets
 import sqlite3
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 from router.contract.caller import Caller
-from router.contract.job import Job, JobEnding, JobTerms, Segment, WebhookEvent
+from router.contract.job import PART_BYTES, Job, JobEnding, JobTerms, Segment, WebhookEvent
 from router.contract.share import Turns
+from router.contract.stores import StoreUnusable
 from router.stores.job_records import ADDED, FOUND, MOST_ATTEMPTS, WHOLE, name_of, to_job, to_row
+from router.stores.sqlite.files import connect_to_read
 
 _OWNED = "id = ? AND owner = ? AND attempt = ? AND state = 'running'"
 _UNFINISHED = "state IN ('queued', 'running')"
@@ -41,10 +46,15 @@ _END = """
     state = ?1, ended_at = ?2, response = ?3, queued = x'', headers = '{}', leased_until = 0,
     bytes = length(body) + length(?3) + (SELECT ifnull(sum(length(frames)), 0) FROM segments WHERE job = jobs.sequence)
 """
+_ALL = 1 << 40
+_BLOCK_BYTES, _BLOCKS = 1 << 20, 8
+_Place = tuple[str, str, int]
+"""A table, a column and a row."""
 READ = """
-    SELECT s.first, s.last, s.frames, s.has_content, j.attempt, j.is_handed_out OR j.ended_at IS NOT NULL FROM segments s
-    JOIN jobs j ON j.sequence = s.job
-    WHERE j.id = ? AND j.caller = ifnull(?, j.caller) AND s.last > ? ORDER BY s.first
+    SELECT s.first, s.last, CASE WHEN length(s.frames) <= :most THEN s.frames END, length(s.frames), s.has_content, j.attempt,
+        j.is_handed_out OR j.ended_at IS NOT NULL, s.rowid
+    FROM segments s JOIN jobs j ON j.sequence = s.job
+    WHERE j.id = :id AND j.caller = ifnull(:caller, j.caller) AND s.last > :after ORDER BY s.first
 """
 
 
@@ -166,6 +176,73 @@ def hand_out(database: sqlite3.Connection, job_id: str, attempt: int) -> bool:
     return database.execute(statement, (job_id, attempt)).rowcount > 0
 
 
+class LargeValues:
+    """Reads parts of large values. Callers must not use it at the same time.
+
+    SQLite walks a value from its beginning to the place that is read, so this is done for a block at a time, and the newest
+    blocks are kept: readers of one log are often at about the same place.
+    """
+
+    def __init__(self) -> None:
+        self._blocks: OrderedDict[object, bytes] = OrderedDict()
+
+    def read(self, database: sqlite3.Connection, place: _Place, version: object, start: int, most_bytes: int) -> bytes:
+        """Up to this many bytes, and fewer at the end of a block. `version` is another if the row is, or its value."""
+        number, offset = divmod(start, _BLOCK_BYTES)
+        if (block := self._blocks.get((place, version, number))) is None:
+            with database.blobopen(*place, readonly=True) as value:
+                value.seek(number * _BLOCK_BYTES)
+                block = self._blocks[place, version, number] = value.read(_BLOCK_BYTES)
+            if len(self._blocks) > _BLOCKS:
+                self._blocks.popitem(last=False)
+        return block[offset : offset + most_bytes]
+
+
+def read_log(
+    database: sqlite3.Connection,
+    large: LargeValues,
+    job_id: str,
+    caller: str | None,
+    after: int,
+    most_bytes: int,
+    part_at: int | None,
+) -> list[Any]:
+    rows: list[Any] = []
+    inline = most_bytes if part_at is not None else _ALL
+    left, cursor = most_bytes, database.execute(READ, {"id": job_id, "caller": caller, "after": after, "most": inline})
+    for *row, number in cursor:
+        first, _, frames, size, _, attempt, _ = row
+        if frames is None:
+            if rows:
+                break
+            place: _Place = ("segments", "frames", number)
+            if first <= after and not part_at:
+                with database.blobopen(*place, readonly=True) as value:
+                    row[2] = value.read()
+            else:
+                row[2] = large.read(database, place, (job_id, first, size, attempt), part_at or 0, most_bytes)
+        rows.append(row)
+        if (left := left - len(row[2])) <= 0:
+            break
+    cursor.close()  # an open read would keep SQLite's log from being emptied
+    return rows
+
+
+def read_response(
+    database: sqlite3.Connection, large: LargeValues, job_id: str, caller: str | None, start: int
+) -> tuple[bytes, int]:
+    """A part, and the size of the whole."""
+    statement = """
+        SELECT sequence, length(response), CASE WHEN length(response) <= ? THEN response END FROM jobs
+        WHERE id = ? AND caller = ifnull(?, caller)
+    """
+    for sequence, size, response in database.execute(statement, (PART_BYTES, job_id, caller)).fetchall():
+        if response is not None or start >= size:
+            return (response or b"")[start:], size
+        return large.read(database, ("jobs", "response", sequence), size, start, PART_BYTES), size
+    return b"", 0
+
+
 def collect(database: sqlite3.Connection, job_id: str) -> None:
     database.execute("UPDATE jobs SET is_collected = 1 WHERE id = ? AND ended_at IS NOT NULL", (job_id,))
 
@@ -195,6 +272,16 @@ def forget_old(database: sqlite3.Connection, oldest: float, limit: int) -> int:
     statement = "DELETE FROM jobs WHERE sequence IN (SELECT sequence FROM jobs WHERE ended_at < ? LIMIT ?)"
     database.execute("DELETE FROM outbox WHERE is_dead = 1 AND next_at < ?", (oldest,))
     return database.execute(statement, (oldest, limit)).rowcount
+
+
+def count_unfinished(path: Path, keys: Sequence[str]) -> int:
+    """How many jobs of these keys wait or run, in a file that may be in use. Raises `StoreUnusable`."""
+    named = f"key IN ({', '.join('?' * len(keys))}) AND {_UNFINISHED}"
+    try:
+        with contextlib.closing(connect_to_read(path)) as database:
+            return _count(database, named, *keys)
+    except sqlite3.Error as error:
+        raise StoreUnusable(f"{path} cannot be read: {error}") from error
 
 
 def _post(database: sqlite3.Connection, job_id: str, ending: JobEnding, addresses: Iterable[str]) -> None:

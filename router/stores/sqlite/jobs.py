@@ -3,11 +3,12 @@
 import asyncio
 import contextlib
 import sqlite3
+import threading
 import time
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple, TypeVar
 
 from router.contract.caller import Caller
@@ -16,7 +17,6 @@ from router.contract.stores import StoreUnusable
 from router.stores.job_records import JobQuestions, is_writable
 from router.stores.owners import is_gone
 from router.stores.sqlite import job_rows
-from router.stores.sqlite.job_rows import READ
 from router.stores.sqlite.migrate import read_migrations
 from router.stores.sqlite.reader import RowReader
 from router.stores.sqlite.retention import Retention
@@ -32,6 +32,7 @@ LOCK_SECONDS = 1.0
 LOOK_SECONDS = 1.0
 """How often the file is checked; batches run at once."""
 _READ_SECONDS = 0.02
+_READERS = 2
 _DELETED_AT_ONCE = 20
 """Logs can be many megabytes."""
 _DELETED_FROM_MEMORY = 1_000
@@ -44,7 +45,8 @@ class SqlJobs(JobQuestions):
 
     def __init__(self, clock: Callable[[], float], watches: Watches | None = None) -> None:
         super().__init__(watches)
-        self._clock = clock
+        self._clock, self._threads = clock, ThreadPoolExecutor(_READERS, "read jobs")
+        self._large = job_rows.LargeValues()
 
     @abstractmethod
     def _write(self, work: Work[Result], *, is_synced: bool = True) -> Awaitable[Result]:
@@ -94,8 +96,29 @@ class SqlJobs(JobQuestions):
         named = {str(number): value for number, value in enumerate(values, 1)}
         return self._read(lambda database: database.execute(statement, named).fetchall())
 
-    async def _read_log(self, job_id: str, caller: str | None, after: int, limit_bytes: int) -> Sequence[Any]:
-        return self._read(lambda database: _read_part(database, job_id, caller, after, limit_bytes))
+    async def _read_log(
+        self, job_id: str, caller: str | None, after: int, limit_bytes: int, part_at: int | None
+    ) -> Sequence[Any]:
+        return await self._read_aside(
+            lambda database: job_rows.read_log(database, self._large, job_id, caller, after, limit_bytes, part_at)
+        )
+
+    async def _read_response(self, job_id: str, caller: str | None, start: int) -> tuple[bytes, int]:
+        return await self._read_aside(lambda database: job_rows.read_response(database, self._large, job_id, caller, start))
+
+    async def _read_aside(self, work: Work[Result]) -> Result:
+        """In a thread, two at a time: a log may have many readers, and many megabytes for each."""
+        try:
+            reading = asyncio.get_running_loop().run_in_executor(self._threads, self._read_large, work)
+        except RuntimeError as error:
+            raise StoreUnusable("the store of jobs is closed") from error
+        return await reading
+
+    def _read_large(self, work: Work[Result]) -> Result:
+        return self._read(work)
+
+    async def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _hand_out(self, job_id: str, attempt: int) -> bool:
         return await self._write(lambda database: job_rows.hand_out(database, job_id, attempt))
@@ -140,7 +163,7 @@ class MemoryJobs(SqlJobs):
 
     def __init__(self, *, keep_seconds: float, max_bytes: int = _MEMORY_BYTES, clock: Callable[[], float] = time.time) -> None:
         super().__init__(clock)
-        self._keep_seconds = keep_seconds
+        self._keep_seconds, self._lock = keep_seconds, threading.Lock()
         self._database = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         for script in JOBS:
             self._database.executescript(script)
@@ -152,7 +175,7 @@ class MemoryJobs(SqlJobs):
 
     def _read(self, work: Work[Result], *before: Work[object]) -> Result:
         try:
-            with transaction(self._database):
+            with self._lock, transaction(self._database):
                 for first in before:
                     first(self._database)
                 return work(self._database)
@@ -160,7 +183,9 @@ class MemoryJobs(SqlJobs):
             raise StoreUnusable(f"jobs cannot be kept in memory: {error}") from error
 
     async def close(self) -> None:
-        self._database.close()
+        await super().close()
+        with self._lock:
+            self._database.close()
 
     def _forget_old(self, database: sqlite3.Connection) -> None:
         job_rows.forget_old(database, self._clock() - self._keep_seconds, _DELETED_FROM_MEMORY)
@@ -185,7 +210,10 @@ class SqliteJobs(SqlJobs):
     ) -> None:
         super().__init__(clock, watches)
         self._writer, self._reader = writer, RowReader(writer.path, lock_seconds=_READ_SECONDS)
+        self._logs = RowReader(writer.path, lock_seconds=_READ_SECONDS)
+        """A connection of its own: reads on the loop do not wait for those of threads."""
         writer.watch(self._reader)
+        writer.watch(self._logs)
         self._retention = Retention(writer.path.name, "jobs", keep_seconds, clock=clock)
         writer.attach(self, self._forget_old)
         self._waiting: deque[_Waiting] = deque()
@@ -195,7 +223,9 @@ class SqliteJobs(SqlJobs):
         self._submit(self._expire)
 
     async def close(self) -> None:
+        await super().close()
         self._reader.close()
+        self._logs.close()
         await self._writer.detach(self)
 
     def _write(self, work: Work[Result], *, is_synced: bool = True) -> Awaitable[Result]:
@@ -208,6 +238,9 @@ class SqliteJobs(SqlJobs):
 
     def _read(self, work: Work[Result]) -> Result:
         return self._reader.read(work)
+
+    def _read_large(self, work: Work[Result]) -> Result:
+        return self._logs.read(work)
 
     def _submit(self, work: Work[None]) -> None:
         try:
@@ -261,17 +294,6 @@ class SqliteJobs(SqlJobs):
             return True
         self._retention.conclude()
         return False
-
-
-def _read_part(database: sqlite3.Connection, job_id: str, caller: str | None, after: int, most_bytes: int) -> list[Any]:
-    rows: list[Any] = []
-    cursor = database.execute(READ, (job_id, caller, after))
-    for row in cursor:
-        rows.append(row)
-        if (most_bytes := most_bytes - len(row[2])) <= 0:
-            break
-    cursor.close()  # an open read would keep SQLite's log from being emptied
-    return rows
 
 
 def _perform(database: sqlite3.Connection, works: Sequence[Work[Any]]) -> list[Any]:

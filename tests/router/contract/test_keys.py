@@ -6,14 +6,15 @@ import pytest
 
 from router.contract.caller import LOCAL, Caller
 from router.contract.errors import Unauthorized
-from router.contract.keys import OWN_ID, Key, KeyRing, digest_of, make_key, read_token, split_key
-from router.contract.rights import EVERYTHING, Rights
+from router.contract.keys import OWN_ID, Key, KeyRing, digest_of, make_key, read_token, rights_of, split_key
+from router.contract.rights import EVERYTHING, NOTHING, Rights
 
 NOW = 1_000.0
+RIGHTS = Rights()
 
 
 def ring_of(key, expires_at=None):
-    return KeyRing([Key(key.id, Caller("ada"), key.digest, expires_at)], {"ada": Rights()})
+    return KeyRing([Key(key.id, Caller("ada"), key.digest, expires_at)], {"ada": RIGHTS})
 
 
 def test_a_key_has_an_id_to_show_and_a_secret_of_256_bits():
@@ -97,3 +98,28 @@ def test_the_log_learns_why_a_key_was_refused():
     assert ring.explain(f"tdm_{key.id}_{revoked.text[13:]}") == "wrong secret"
     assert ring.explain(revoked.text) == "revoked at another router"
     assert ring.explain(make_key().text) == "not in the key file"
+
+
+@pytest.mark.parametrize(
+    ("caller", "key_id", "now", "rights"),
+    [
+        ("ada", "own", 0.0, RIGHTS),
+        ("ada", None, 0.0, RIGHTS),  # known before the router had keys
+        ("ada", "own", 100.0, NOTHING),
+        ("ada", "ffffffff", 0.0, NOTHING),
+        ("bob", None, 0.0, NOTHING),
+    ],
+)
+def test_a_caller_has_its_rights_as_long_as_its_key_works(caller, key_id, now, rights):
+    key = make_key()
+    ring = ring_of(key, expires_at=100.0)
+
+    assert rights_of(ring, Caller(caller), key.id if key_id == "own" else key_id, now) is rights
+
+
+def test_callers_may_do_everything_where_they_need_no_key():
+    assert rights_of(None, Caller("bob"), None, 0.0) is EVERYTHING
+
+
+def test_a_caller_without_rights_may_do_nothing():
+    assert not any((NOTHING.tiers, NOTHING.may_force, NOTHING.is_admin, NOTHING.may_delegate))

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from router.contract.decision import Evidence
 from router.contract.errors import NotPermitted
 from router.contract.opinions import Insist, Lean, Rank, RuleOut, Skipped
-from router.contract.rights import EVERYTHING, USUAL
+from router.contract.rights import EVERYTHING, Rights
 from router.contract.words import Tier
 from router.decide.opinions import Rules, check_forced, collect, evidence_of, with_lean
 from tests.tools.exchanges import ECONOMICS
@@ -133,7 +133,7 @@ def statuses():
 @pytest.mark.parametrize("insist", [DEEP, SAGE])
 def test_a_tier_that_may_not_be_forced_is_refused_with_the_name_of_the_right(insist):
     with pytest.raises(NotPermitted, match=f"{insist.because}, and this key does not have the right to force deep .may_force"):
-        check_forced("override", insist, statuses(), USUAL)
+        check_forced("override", insist, statuses(), Rights())
 
 
 @pytest.mark.parametrize(
@@ -147,10 +147,10 @@ def test_a_tier_that_may_not_be_forced_is_refused_with_the_name_of_the_right(ins
 )
 def test_a_refusal_says_how_to_stop_asking_in_the_same_way(rank, way_out):
     with pytest.raises(NotPermitted, match=way_out):
-        check_forced("override", Insist("somebody asks for deep", rank, tier=Tier.DEEP), statuses(), USUAL)
+        check_forced("override", Insist("somebody asks for deep", rank, tier=Tier.DEEP), statuses(), Rights())
 
 
 @pytest.mark.parametrize("insist", [DEEP, SAGE])
 def test_what_the_operator_insists_on_is_no_callers_wish(insist):
-    check_forced("rules", insist, statuses(), USUAL)
+    check_forced("rules", insist, statuses(), Rights())
     check_forced("override", insist, statuses(), EVERYTHING)

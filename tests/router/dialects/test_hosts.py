@@ -75,7 +75,8 @@ def test_a_refusal_for_length_is_known_by_its_words(subtests):
         ("max_tokens: 32000 > 8192, which is the maximum allowed number of output tokens for claude-3", 8_192),
         ("`max_completion_tokens` must be less than or equal to `8192`, the maximum value", 8_192),
         ("'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.", None),
-        ("max_tokens is too large: 32000. This model's maximum context length is 20000 tokens", None),
+        ("max_tokens is too large: 32,000. This model's maximum context length is 20,000 tokens", 8_000),
+        ("This model's maximum context length is 16384 tokens, and you sent 17000", None),
         ("temperature must be 1, and 4096 is not", None),
     ],
 )

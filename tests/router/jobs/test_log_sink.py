@@ -2,12 +2,13 @@
 
 import asyncio
 import json
+import threading
 
 import pytest
 
 from router.contract.job import JobState
 from router.contract.stores import StoreUnusable
-from router.dialects.responses.logged import split_at_frame_end
+from router.dialects.responses.logged import LogFrames, split_at_frame_end
 from router.jobs import log_sink
 from router.jobs.log_sink import LogSink, SharedLog, read_log
 from router.stores.sqlite.jobs import MemoryJobs
@@ -229,6 +230,54 @@ async def test_a_job_that_was_deleted_or_taken_meanwhile_is_let_go_of(store, fra
     assert (sink.is_lost, lost) == (True, [sink])
 
 
+def end_with(text: str) -> bytes:
+    """A last frame with a large response."""
+    item = {"type": "message", "content": [{"type": "output_text", "text": text}]}
+    body = {"type": "response.completed", "sequence_number": 99, "response": {"id": "resp_0", "output": [item]}}
+    return b"event: response.completed\ndata: " + json.dumps(body).encode() + b"\n\n"
+
+
+async def test_large_frames_are_parsed_and_written_off_the_loop_and_in_order(store, monkeypatch):
+    threads = set()
+
+    def note(parse):
+        def parse_and_note(*given):
+            threads.add(threading.current_thread() is threading.main_thread())
+            return parse(*given)
+
+        return parse_and_note
+
+    text = "x" * 2_000_000
+    monkeypatch.setattr(LogFrames, "_read_response", note(LogFrames._read_response))
+    monkeypatch.setattr(log_sink, "write_response", note(log_sink.write_response))
+    sink, writing = await begin(store)
+
+    sink.write(end_with(text))
+    sink.write(b"data: [DONE]\n\n")
+    await writing
+
+    kept, size = await store.read_response("resp_1", None)
+    assert (sink.state, threads) == (JobState.COMPLETED, {False})
+    assert kept.startswith(b'{"id":"resp_1"')
+    assert size > len(text)
+
+
+async def test_a_job_whose_answer_is_too_large_fails_and_its_target_is_left(store):
+    await store.add(make_job(), MANY)
+    job, lost = await store.claim("me", LEASE_SECONDS, MANY), asyncio.Event()
+    sink = LogSink(job, store, SharedLog(), on_lost=lost.set, max_bytes=len(b"".join(FRAMES)) - 1)
+    sink.start(200, ())
+    for frame in FRAMES:
+        sink.write(frame)
+    await asyncio.wait_for(lost.wait(), 30)
+
+    assert str(sink.error) == "the answer is over 64 MB, the limit for a background job"
+    sink.close(JobState.FAILED, {"status": "failed"})
+    await write_to_its_end(sink)
+    kept = json.loads((await store.read_response("resp_1", None))[0])
+    assert (kept["status"], kept["output"][-1]["content"][0]["text"]) == ("failed", SPEECH.text)
+
+
 async def test_an_answer_that_ends_with_an_empty_output_is_kept_with_what_its_log_says(store):
     sink, writing = await begin(store)
     head, _, data = FRAMES[-1].partition(b"data: ")
@@ -239,6 +288,6 @@ async def test_an_answer_that_ends_with_an_empty_output_is_kept_with_what_its_lo
         sink.write(frame)
     await writing
 
-    kept = json.loads((await store.find("resp_1", None)).response)
+    kept = json.loads((await store.read_response("resp_1", None))[0])
     assert (kept["status"], len(kept["output"])) == ("completed", len(said))
     assert kept["output"]

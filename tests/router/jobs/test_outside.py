@@ -36,7 +36,7 @@ async def begin(store, *log: str):
 
 
 async def read_end(store) -> dict:
-    return parse_response((await store.find("resp_1", LOCAL)).response)
+    return parse_response((await store.read_response("resp_1", LOCAL))[0])
 
 
 def text_of(item: dict) -> str:

@@ -1,6 +1,7 @@
 """The pages of background work, as far as whole requests do not show them."""
 
 import json
+import threading
 from types import SimpleNamespace
 
 import pytest
@@ -63,7 +64,11 @@ async def test_jobs_are_listed_newest_first_a_page_at_a_time(simulated):
 async def test_a_caller_that_is_known_by_a_targets_key_alone_is_no_admin(caller, key, listed):
     store = MemoryJobs(keep_seconds=3_600.0)
     await store.add(make_job("resp_1", ANN), MANY)
-    page = next(page for page in Responses(None, SimpleNamespace(store=store)).pages if page.path == "/tandem/jobs")
+    page = next(
+        page
+        for page in Responses(SimpleNamespace(state=SimpleNamespace(responses=None)), SimpleNamespace(store=store)).pages
+        if page.path == "/tandem/jobs"
+    )
 
     answer = await page.answer(Asked("req_1", caller, {}, {}, {}, None, key=key))
 
@@ -119,3 +124,19 @@ async def test_a_job_that_is_deleted_is_dropped_by_its_runner_at_once(simulated,
     reply = await call(simulated.port, f"/v1/responses/{job_id}", method="DELETE")
 
     assert (reply.status, dropped) == (200, [job_id])
+
+
+async def test_a_response_of_megabytes_is_sent_whole_in_parts_that_are_read_off_the_loop(simulated, monkeypatch):
+    job_id, text, off_loop = await begin(simulated), "word " * 400_000, set()
+    await poll(simulated, job_id)
+    store = simulated.built.jobs.store
+    whole = json.dumps({"id": job_id, "status": "completed", "output": [{"text": text}]}).encode()
+    await store._write(lambda database: database.execute("UPDATE jobs SET response = ?", (whole,)))
+    read = store._read_large
+    monkeypatch.setattr(store, "_read_large", lambda work: (off_loop.add(threading.get_ident() != loop_thread), read(work))[1])
+    loop_thread = threading.get_ident()
+
+    reply = await call(simulated.port, f"/v1/responses/{job_id}")
+
+    assert (reply.status, reply.body, off_loop) == (200, whole, {True})
+    assert dict(reply.headers)["content-length"] == str(len(whole))

@@ -3,8 +3,8 @@
 import pytest
 
 from router.contract.caller import LOCAL, Caller
-from router.contract.errors import BudgetSpent, NotPermitted, RateLimited, UpstreamCut
-from router.contract.rights import EVERYTHING, USUAL, Rights
+from router.contract.errors import BudgetSpent, NotPermitted, RateLimited, Unauthorized, UpstreamCut
+from router.contract.rights import EVERYTHING, Rights
 from router.contract.target import Price
 from router.contract.words import Outcome, PassedRoute, Tier
 from router.dispatch.live.statistics import LiveStatistics
@@ -22,7 +22,7 @@ EMBEDDINGS = PassedRoute.EMBEDDINGS
 KEPT = [PassedRoute.FILES, PassedRoute.BATCHES, PassedRoute.VECTOR_STORES, PassedRoute.FINE_TUNING, PassedRoute.UPLOADS]
 
 
-@pytest.mark.parametrize("rights", [USUAL, EVERYTHING, FAST_ONLY, Rights(requests_per_minute=1)])
+@pytest.mark.parametrize("rights", [Rights(), EVERYTHING, FAST_ONLY, Rights(requests_per_minute=1)])
 def test_a_route_that_is_passed_on_is_for_keys_of_its_targets_tier(rights):
     check_rights(rights, SPARK, EMBEDDINGS)
 
@@ -41,34 +41,33 @@ def test_a_key_with_a_budget_may_not_since_the_cost_is_not_known(budget):
 @pytest.mark.parametrize("route", KEPT)
 def test_what_a_provider_keeps_for_all_callers_of_a_target_is_for_admins(route):
     with pytest.raises(NotPermitted, match=f"{route} shows what every caller keeps at spark, so .* the right admin"):
-        check_rights(USUAL, SPARK, route)
+        check_rights(Rights(), SPARK, route)
 
     check_rights(EVERYTHING, SPARK, route)
-    check_rights(USUAL, make_target(takes_callers_key=True), route)
+    check_rights(Rights(), make_target(takes_callers_key=True), route)
 
 
 class Desk:
     """A dispatcher whose caller has these rights."""
 
     def __init__(self, rights, spent=0):
-        self.clock, self.sink = HandClock(), RecordingSink()
+        self.rights, self.clock, self.sink = rights, HandClock(), RecordingSink()
         budgets = Budgets(lambda since: {LOCAL.name: spent}, lambda: 1_000_000.0)
         budgets.follow(Terms({LOCAL.name: rights}))
         self.limits = CallerLimits({LOCAL.name: rights}, CallerRates(self.clock), budgets)
 
-    async def send(self, *reached, spill=()):
+    async def send(self, *reached, spill=(), live=None, **body):
         reached = {each.target.name: each for each in reached}
         dispatcher = dispatcher_of(*reached.values(), clock=self.clock, limits=self.limits)
         names = [name for name in reached if name not in spill]
         signals = make_signals(*(stand(each.target) for each in reached.values()), tokens=100_000)
         decision = make_decision(targets=tuple(names), spill=tuple(spill), signals=signals, prompt_tokens=100_000)
-        decided = make_decided(ask(max_tokens=10_000), decision)
-        return await dispatcher.send(make_exchange(), decided, self.sink, LiveStatistics())
+        decided = make_decided(ask(**(body or {"max_tokens": 10_000})), decision)
+        return await dispatcher.send(make_exchange(), decided, self.sink, live or LiveStatistics())
 
     @property
     def used(self):
-        rights = self.limits._limited[LOCAL.name]
-        return {name: limit["used"] for name, limit in self.limits.rates.show(LOCAL, rights).items()}
+        return {name: limit["used"] for name, limit in self.limits.rates.show(LOCAL, self.rights).items()}
 
 
 async def test_every_limit_is_held_while_a_target_is_called_and_then_settled():
@@ -102,6 +101,16 @@ async def test_a_further_attempt_is_asked_for_and_not_made_without_room():
     assert (len(cut.adapter.opened), sage.adapter.opened) == (1, [])
 
 
+async def test_a_cap_fits_in_the_window_that_the_target_named():
+    live, spark = LiveStatistics(), reach(SPARK)
+    live.of(SPARK).window.tell(101_000, 0.0)
+    live.windows = {"spark": 101_000}
+
+    await Desk(Rights(daily_usd=50.0)).send(spark, live=live, temperature=1)
+
+    assert spark.adapter.bodies[0]["max_tokens"] == 1_000
+
+
 async def test_a_key_for_one_tier_is_not_sent_to_the_other_by_whatever_decision():
     sage = reach(SAGE)
 
@@ -112,7 +121,7 @@ async def test_a_key_for_one_tier_is_not_sent_to_the_other_by_whatever_decision(
 
 
 def test_a_caller_without_limits_is_not_asked_about():
-    limits = CallerLimits({"ada": Rights(in_flight=1), "bob": USUAL}, CallerRates(), Budgets())
+    limits = CallerLimits({"ada": Rights(in_flight=1), "bob": Rights()}, CallerRates(), Budgets())
     exchange = make_exchange()
     exchange.caller = Caller("bob")
 
@@ -120,7 +129,19 @@ def test_a_caller_without_limits_is_not_asked_about():
     assert limits.is_on
     assert not limits.has_rates
     assert not NO_LIMITS.is_on
-    assert not CallerLimits({"bob": USUAL}, CallerRates(), Budgets()).is_on
+    assert not CallerLimits({"bob": Rights()}, CallerRates(), Budgets()).is_on
+
+
+async def test_a_caller_that_is_not_in_the_key_file_reaches_no_target():
+    desk, spark = Desk(Rights(requests_per_minute=1)), reach(SPARK)
+    desk.limits = CallerLimits({"bob": Rights(requests_per_minute=1)}, CallerRates(), Budgets())
+
+    with pytest.raises(Unauthorized):
+        await desk.send(spark)
+
+    assert spark.adapter.opened == []
+    with pytest.raises(Unauthorized):
+        await desk.limits.open_passed(make_exchange(), PassedRoute.FILES).admit(SPARK)
 
 
 async def test_a_route_that_is_passed_on_is_a_request():

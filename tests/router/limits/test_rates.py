@@ -8,7 +8,7 @@ from router.contract.caller import LOCAL, Caller
 from router.contract.entry import Attempt
 from router.contract.errors import RateLimited
 from router.contract.facts import AttemptEnded, AttemptOpened
-from router.contract.rights import USUAL, Rights
+from router.contract.rights import Rights
 from router.contract.usage import Usage
 from router.contract.words import Operation
 from router.limits.rates import CallerRates
@@ -184,7 +184,7 @@ async def test_a_caller_that_has_used_up_its_minute_is_turned_away_by_the_newest
 
     bench.check(Rights(requests_per_minute=2, tokens_per_minute=301))
     bench.check(Rights(in_flight=1))
-    bench.check(USUAL)
+    bench.check(Rights())
     bench.check(caller=Caller("another"))
 
 
@@ -219,7 +219,7 @@ async def test_callers_do_not_share_a_meter():
 
     assert bench.rates.show(Caller("another"), bench.rights)["requests_per_minute"] == {"used": 0, "limit": 1, "left": 1}
     assert bench.rates.show(LOCAL, bench.rights)["requests_per_minute"] == {"used": 1, "limit": 1, "left": 0}
-    assert bench.rates.show(LOCAL, USUAL) == {}
+    assert bench.rates.show(LOCAL, Rights()) == {}
 
 
 async def test_the_meters_of_callers_that_are_gone_are_forgotten():
@@ -241,7 +241,7 @@ async def test_a_caller_whose_routers_lost_their_store_is_refused_once_its_reque
         rates.check("ada", Rights(requests_per_minute=5))
     pool.is_blind = True
     rates.check("ada", Rights(requests_per_minute=5))
-    assert await rates.hold("bob", USUAL, None) is None
+    assert await rates.hold("bob", Rights(), None) is None
     assert set(pool.parts) == {("caller", "ada", "requests_per_minute")}
 
 

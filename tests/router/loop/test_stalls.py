@@ -21,14 +21,15 @@ class Holding:
 
     def hold_in_a_callback(self) -> None:
         before, deadline = self._watch._seen, time.monotonic() + 30
-        while self._watch._seen is before and time.monotonic() < deadline:
+        while self._watch._seen is before or time.monotonic() - self._watch._due < STALL_SECONDS:
+            assert time.monotonic() < deadline
             time.sleep(0.001)  # not asyncio's: the loop is held up
 
 
 @asynccontextmanager
 async def watching() -> AsyncIterator[LoopWatch]:
     """Not a fixture: that is run from elsewhere, and the watch takes the way from the start of the loop for granted."""
-    watch = LoopWatch()
+    watch = LoopWatch(start_seconds=0.0)
     watch.start()
     await until(lambda: watch._depth)
     try:

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from router import stores
 from router.contract.notices import Notice, Trouble
 from router.contract.secret import Secret
 from router.contract.shared import SharedTerms, ValkeyTerms
@@ -20,6 +21,7 @@ def test_a_router_that_shares_nothing_opens_nothing():
 
 def test_a_missing_package_is_named_with_the_command_that_installs_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "hiredis", None)
+    monkeypatch.setattr(stores, "valkey", None, raising=False)  # the import below sets another, which later tests must not get
     for name in [name for name in sys.modules if name.startswith("router.stores.valkey")]:
         monkeypatch.delitem(sys.modules, name)
 

@@ -5,10 +5,12 @@ import threading
 
 import pytest
 
+from router.config.faults import ConfigError
 from router.contract.errors import Unauthorized
-from router.contract.keys import KeyRing, make_key
+from router.contract.keys import OWN_ID, KeyRing, make_key
 from router.wiring import key_watch
 from router.wiring.key_watch import KeyWatch
+from router.wiring.revoking import Revoking
 from tests.conftest import SIMULATED
 from tests.tools.waiting import later, until
 
@@ -57,7 +59,7 @@ def now():
 
 @pytest.fixture
 async def watch(tandem, now):
-    found = KeyWatch(tandem.built.reloader, lambda: now[0])
+    found = KeyWatch(tandem.built.reloader, Revoking(tandem.house, tandem.built.jobs), lambda: now[0])
     await found.look()
     return found
 
@@ -139,19 +141,41 @@ async def test_a_file_that_cannot_be_used_keeps_the_keys_and_is_said_once(keys, 
     assert fault in " ".join(event["faults"])
 
 
-async def test_an_emptied_file_counts_only_if_it_is_still_empty_at_the_next_look(tmp_path, text_of, watch, who):
-    (tmp_path / "keys.yaml").write_text("")
+@pytest.mark.parametrize("text", ["", "# Callers, and their keys\n"])
+async def test_an_emptied_file_changes_nothing_by_a_look_or_a_reload_and_is_said_once(
+    tandem, tmp_path, watch, who, listen, text
+):
+    heard = listen()
+    (tmp_path / "config.yaml").write_text(f"keys: {{file: keys.yaml}}\n{SIMULATED}")
+    (tmp_path / "keys.yaml").write_text(text)
+
     await watch.look()
+    await watch.look()
+    with pytest.raises(ConfigError, match="is empty, which changes nothing while the router runs"):
+        await tandem.built.reloader.reload()
+
     assert who() == ["ada", "bob"]
+    assert [event["event"] for event in heard()] == ["keys.kept", "config.kept"]
 
-    (tmp_path / "keys.yaml").write_text(text_of("ada"))
-    await watch.look()
-    assert who() == ["ada"]
 
-    (tmp_path / "keys.yaml").write_text("")
+async def test_callers_left_empty_revokes_all_keys(keys, text_of, watch, who):
+    keys(text_of())
     await watch.look()
-    await watch.look()
+
     assert who() == []
+
+
+async def test_a_router_that_began_with_an_empty_file_takes_the_first_key(start, keys, text_of, tmp_path, made):
+    keys("")
+    tandem = await start(f"keys: {{file: keys.yaml}}\n{SIMULATED}")
+    watch = tandem.built.key_watch
+    await watch.look()
+    assert [key.id for key in tandem.house.plan.keys] == [OWN_ID]
+
+    keys(text_of("ada"))
+    await watch.look()
+
+    assert tandem.house.plan.keys.find(made["ada"].text, 0.0).caller.name == "ada"
 
 
 async def test_keys_work_for_ten_minutes_without_their_file_and_then_no_longer(
@@ -245,7 +269,7 @@ class Revoked:
 @pytest.fixture
 async def shared_watch(tandem, now):
     revoked = Revoked()
-    found = KeyWatch(tandem.built.reloader, lambda: now[0], revoked)
+    found = KeyWatch(tandem.built.reloader, Revoking(tandem.house, tandem.built.jobs), lambda: now[0], revoked)
     await found.look()
     return found, revoked
 

@@ -9,12 +9,15 @@ from types import SimpleNamespace
 
 import pytest
 
+from router.contract.keys import KeyRing
+from router.contract.rights import Rights
 from router.contract.secret import Secret
 from router.contract.shared import PostgresTerms, SharedTerms
 from router.contract.stores import StoreUnusable
 from router.sessions.ended_jobs import EndedJobs
 from router.stores.memory.entries import NoSessions
 from router.stores.sqlite.damage import find_damage
+from router.stores.sqlite.files import StoreUnwritable
 from router.stores.sqlite.jobs import MemoryJobs, SqliteJobs
 from router.stores.sqlite.lock import find_owner
 from router.stores.sqlite.sessions import SqliteSessions
@@ -104,6 +107,38 @@ async def test_a_file_of_another_router_is_left_to_it_and_keeps_no_router_from_s
         await second.open(make_house())
     await second.close()
     await first.close()
+
+
+async def test_a_file_of_jobs_that_cannot_be_opened_is_left_out_until_it_can_be(tmp_path, listen):
+    (tmp_path / JOBS_FILE).mkdir()
+    read = listen()
+
+    jobs = open_jobs(load_text(SIMULATED, tmp_path), "", EndedJobs(), on_disk=True)
+
+    assert [(line["event"], line["reason"]) for line in read()] == [("jobs.failed", "jobs.db cannot be opened: Is a directory")]
+    with pytest.raises(StoreUnusable, match="Is a directory"):
+        await jobs.open(make_house())
+    (tmp_path / JOBS_FILE).rmdir()
+    assert isinstance(await jobs.open(make_house()), SqliteJobs)
+    await jobs.close()
+
+
+def test_workers_start_without_a_file_of_jobs_that_cannot_be_opened(tmp_path):
+    (tmp_path / JOBS_FILE).mkdir()
+
+    with ExitStack() as stack:
+        hold_files(load_text(SIMULATED, tmp_path), "http://127.0.0.1:4000", stack)
+        owners = [find_owner(tmp_path / name) for name in ("test.db", JOBS_FILE)]
+
+    assert [owner is not None for owner in owners] == [True, False]
+
+
+def test_where_callers_have_budgets_the_file_of_jobs_must_be_usable(tmp_path):
+    (tmp_path / JOBS_FILE).mkdir()
+    keys = KeyRing([], {"ann": Rights(daily_usd=1.0)})
+
+    with pytest.raises(StoreUnwritable):
+        open_jobs(replace(load_text(SIMULATED, tmp_path), keys=keys), "", EndedJobs(), on_disk=True)
 
 
 async def test_without_a_ledger_jobs_are_kept_in_memory(tmp_path):

@@ -144,6 +144,70 @@ def test_an_agent_that_deletes_gits_own_file_does_not_lead_git_elsewhere(reposit
 
     assert "+++ b/new.txt" in end["change"]
     assert git(repository, "status", "--porcelain") == ""
+    assert len(git(repository, "worktree", "list").splitlines()) == 1
+
+
+@pytest.fixture
+def spy(tmp_path):
+    """A program that notes that it was run, and with what."""
+    path = tmp_path / "spy"
+    path.write_text(f"#!/bin/sh\necho $0 $1 >> {tmp_path}/ran\ncat\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_nothing_that_an_agent_wrote_into_the_config_is_run(run, jobs, tmp_path, spy):
+    script = f"""
+import os, subprocess
+def set(name, value): subprocess.run(["git", "config", name, value], check=True)
+open("kept.txt", "a").write("edited\\n")
+open(".gitattributes", "w").write("*.txt filter=spy diff=spy\\n")
+set("core.fsmonitor", "{spy} fsmonitor")
+set("filter.spy.clean", "{spy} clean")
+set("diff.spy.textconv", "{spy} textconv")
+set("diff.external", "{spy} external")
+set("core.hooksPath", "{tmp_path}/hooks")
+os.mkdir("{tmp_path}/hooks")
+os.symlink("{spy}", "{tmp_path}/hooks/post-index-change")
+open("{tmp_path}/ran", "w").close()  # what the agent itself has run
+"""
+    end = run(script)
+
+    assert "+edited" in end["change"]
+    assert (tmp_path / "ran").read_text() == ""
+    assert "/.git/config: read it before your next git command" in jobs.text
+
+
+def test_nothing_in_the_config_of_a_submodule_is_run(repository, run, tmp_path, spy):
+    part = make_repository(tmp_path / "part")
+    git(repository, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(part), "part")
+    git(repository, "commit", "--quiet", "-m", "a part")
+    end = run(f"""
+import os, subprocess
+def git(*arguments): subprocess.run(["git", "-c", "protocol.file.allow=always", *arguments], check=True)
+git("submodule", "--quiet", "update", "--init")
+git("-C", "part", "config", "filter.spy.clean", "{spy} clean")
+open("part/.gitattributes", "w").write("*.txt filter=spy\\n")
+os.utime("part/kept.txt", (1, 1))  # or git would not read it
+{NEW}
+""")
+
+    assert "+++ b/new.txt" in end["change"]
+    assert not (tmp_path / "ran").exists()
+
+
+def test_filters_that_the_person_has_set_up_are_used(repository, run, tmp_path, spy):
+    git(repository, "config", "filter.spy.clean", f"{spy} clean")
+    run("open('.gitattributes', 'w').write('*.txt filter=spy\\n'); open('kept.txt', 'a').write('edited\\n')")
+
+    assert "clean" in (tmp_path / "ran").read_text()
+
+
+def test_an_agent_whose_key_was_revoked_is_ended(run, jobs):
+    jobs.on_log = lambda: jobs.faults.append(Refused(401, "unauthorized", "no key")) if "child " in jobs.text else None
+    run(WAITS, key="tdm_0")
+
+    assert jobs.ends == []
 
 
 def test_a_process_that_is_stopped_ends_its_agent_and_says_so(monkeypatch, repository, tmp_path, jobs):

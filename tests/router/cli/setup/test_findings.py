@@ -10,15 +10,19 @@ import pytest
 
 from router.cli.setup import findings
 from router.cli.setup.findings import (
+    NOTE,
+    WARN,
     Finding,
     look_at_certificate,
     look_at_clients,
     look_at_files,
     look_at_keys,
     look_at_port,
+    look_at_state,
     look_at_windows,
     say_findings,
 )
+from router.stores.folders import make_folders
 from router.stores.sqlite.migrate import LEDGER
 from tests.conftest import SIMULATED
 from tests.tools.certificates import TLS, write_pair
@@ -100,6 +104,19 @@ def test_a_migration_that_the_next_start_will_make_is_announced_with_the_room_th
 
     assert found.state == state
     assert said in found.text
+
+
+@pytest.mark.parametrize(("mode", "state", "words"), [(0o755, NOTE, "list"), (0o777, WARN, "rename and replace")])
+def test_a_state_folder_that_others_can_get_at_is_told(tmp_path, monkeypatch, mode, state, words):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    make_folders(folder := tmp_path / "tandem")
+    assert look_at_state() == []
+
+    folder.chmod(mode)
+    (finding,) = look_at_state()
+
+    assert (finding.state, finding.hint) == (state, f"chmod 700 {folder}")
+    assert f"other users can {words} what is in it (mode {mode:04o})" in finding.text
 
 
 def test_no_ledger_is_noted(tmp_path):

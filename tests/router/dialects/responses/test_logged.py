@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from router.contract.job import JobState
 from router.dialects.responses.logged import (
     LogFrames,
-    assemble_output,
+    LoggedOutput,
     cut_after,
     is_terminal,
     join_frames,
@@ -17,6 +17,14 @@ from router.dialects.responses.logged import (
 )
 from tests.tools.background import SPEECH, events_in
 from tests.tools.speech import Speech, ToolCall, write_stream
+
+
+def assemble(said: list[bytes]) -> list:
+    """The output of a log that is read frame by frame."""
+    output = LoggedOutput()
+    for frames in said:
+        output.add(frames)
+    return output.assemble()
 
 
 def frame(kind: str, number: int | None = None, **fields: object) -> bytes:
@@ -147,8 +155,8 @@ def test_words_of_a_model_are_not_taken_for_an_end():
 
 def test_what_was_said_can_be_read_back_from_a_log_that_was_cut():
     said = write_stream("responses", SPEECH)
-    whole = assemble_output(b"".join(said))
-    *_, message = assemble_output(b"".join(said[:-4]))
+    whole = assemble(said)
+    *_, message = assemble(said[:-4])
 
     assert [item["type"] for item in whole] == ["reasoning", "message"]
     assert (message["status"], message["content"][0]["text"]) == ("incomplete", SPEECH.text)
@@ -157,8 +165,8 @@ def test_what_was_said_can_be_read_back_from_a_log_that_was_cut():
 def test_a_call_without_an_end_is_not_shown():
     said = write_stream("responses", Speech("", (ToolCall("call_1", "run", '{"a": 1}'),)))
 
-    assert [item["type"] for item in assemble_output(b"".join(said))] == ["function_call"]
-    assert assemble_output(b"".join(said[:5])) == []
+    assert [item["type"] for item in assemble(said)] == ["function_call"]
+    assert assemble(said[:5]) == []
 
 
 def test_half_of_a_sign_in_an_answer_costs_neither_its_end_nor_its_text():

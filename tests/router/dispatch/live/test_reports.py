@@ -3,7 +3,7 @@
 import pytest
 
 from router.contract.errors import UpstreamRefused, UpstreamUnreachable
-from router.contract.messages import FORGOTTEN_SECONDS, SpeedSeen, TargetReport, TargetReports
+from router.contract.messages import FORGOTTEN_SECONDS, MAX_CLOSED_SECONDS, SpeedSeen, TargetReport, TargetReports
 from router.contract.words import Tier
 from router.dispatch.live.statistics import LiveStatistics
 from router.dispatch.live.target import RESTED_WAIT_SECONDS
@@ -51,6 +51,33 @@ def test_a_time_that_a_target_named_to_one_router_holds_at_the_others(routers):
     assert other.status().closed_seconds == 30.0
     assert not other.status().may_probe
     assert other.status("sage").closed_seconds == 0.0
+
+
+def say_closed(router, seconds=1e7):
+    router.messages.publish(TargetReports({"spark": TargetReport(closed_seconds=seconds, wait_seconds=seconds)}))
+
+
+def test_anothers_word_closes_a_target_for_a_minute_at_most_however_often_it_is_repeated(routers):
+    one, other = routers
+
+    say_closed(one)
+    assert other.status().closed_seconds == MAX_CLOSED_SECONDS
+    assert other.status().wait_seconds == MAX_CLOSED_SECONDS
+    for _ in range(15):
+        later(routers, 4.0)
+        say_closed(one)
+
+    assert other.status().closed_seconds == 0.0
+
+
+def test_a_target_may_be_closed_again_once_others_have_said_that_it_is_open(routers):
+    one, other = routers
+    say_closed(one)
+    later(routers, 3_600.0)
+
+    say_closed(one, 30.0)
+
+    assert other.status().closed_seconds == 30.0
 
 
 def test_a_limit_of_one_callers_key_is_not_reported():

@@ -3,7 +3,7 @@
 import pytest
 
 from router.contract.caller import LOCAL
-from router.contract.rights import EVERYTHING, USUAL
+from router.contract.rights import EVERYTHING, Rights
 from router.edge.control.app import build_control
 from router.edge.control.panel import Page, as_json
 from router.telemetry import events
@@ -111,9 +111,9 @@ class Secrets:
         return as_json({"rights": asked.rights.is_admin})
 
 
-@pytest.mark.parametrize(("rights", "status"), [(EVERYTHING, 200), (USUAL, 403)])
+@pytest.mark.parametrize(("rights", "status"), [(EVERYTHING, 200), (Rights(), 403)])
 async def test_a_page_for_admins_is_refused_to_others_with_the_name_of_the_right(rights, status):
-    app, sent = build_control([Secrets()], lambda caller: rights), []
+    app, sent = build_control([Secrets()], lambda caller, key: rights), []
     state = {"request_id": "req_1", "caller": LOCAL, "headers": {}, "key": None}
     scope = {"type": "http", "method": "GET", "path": "/tandem/secrets", "headers": [], "query_string": b"", "state": state}
 

@@ -8,12 +8,14 @@ import pytest
 
 from router.contract.caller import Caller
 from router.contract.errors import BadRequest, NotFound, Unavailable
-from router.contract.rights import USUAL, Rights
+from router.contract.rights import Rights
 from router.contract.stores import StoreUnusable
 from router.edge.control.panel import Asked
 from router.edge.control.regret import RegretFigures
 
 NOW = 1_000_000.0
+
+PLAIN = Rights()
 
 
 class Ledger:
@@ -56,7 +58,7 @@ def clock():
 def show(ledger, clock):
     (page,) = RegretFigures(ledger.look_back, clock).pages
 
-    async def ask(rights=USUAL, name="ann", **query):
+    async def ask(rights=PLAIN, name="ann", **query):
         answer = await page.answer(Asked("req_1", Caller(name), {}, query, {}, None, rights))
         return orjson.loads(answer.body)
 
@@ -113,4 +115,4 @@ async def test_without_a_ledger_there_is_nothing_to_look_back_at(clock):
     (page,) = RegretFigures(None, clock).pages
 
     with pytest.raises(NotFound, match=r"ledger\.path"):
-        await page.answer(Asked("req_1", Caller("ann"), {}, {}, {}, None, USUAL))
+        await page.answer(Asked("req_1", Caller("ann"), {}, {}, {}, None, Rights()))
