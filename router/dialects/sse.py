@@ -24,6 +24,8 @@ _WORDS = ("text", "content", "reasoning", "reasoning_content", "refusal", "think
 _WRITTEN = frozenset({*_WORDS, "delta", "tool_calls", "function_call", "function"})
 """Fields below `choices` and `delta` that lead to text of the model."""
 _DELTA = b'delta"'
+_LIKE_BYTES = 4
+"""Framing that differs by less is alike: numbers grow, text has escapes."""
 _value_begins = re.compile(rb'.*":\s*"', re.DOTALL).match
 
 
@@ -139,12 +141,20 @@ def _has_content(group: bytes) -> bool:
 
 
 def _estimate_written(groups: list[bytes], data: bytes, frames: int) -> int:
-    """Text in some groups, joined in `data`, by the framing of one of them: reading each would double a relay's work."""
-    sample = groups[len(data) % len(groups)]
-    framed = count_frames(sample)
-    if not framed or (_REPEATING in sample and data.rfind(_REPEATED) >= 0):
+    """Text in some groups, joined in `data`, by the framing of the first and the last: reading each doubles the work.
+
+    Where those differ, as when a thought ends or a call begins, or a host pads its frames, all are read.
+    """
+    first, last = groups[0], groups[-1]
+    framing, other = _framing_of(first), _framing_of(last)
+    if abs(framing - other) > _LIKE_BYTES or (_REPEATING in last and data.rfind(_REPEATED) >= 0):
         return count_written(data)
-    return round(len(data) - frames * (len(sample) - count_written(sample)) / framed)
+    return round(len(data) - frames * (framing + other) / 2)
+
+
+def _framing_of(group: bytes) -> float:
+    """Bytes around the text of one frame."""
+    return (len(group) - count_written(group)) / max(1, count_frames(group))
 
 
 class Tail:
@@ -152,7 +162,7 @@ class Tail:
 
     Reads nearly always end with a frame, so pieces are grouped up to such an end. The newest groups are kept. Older ones are
     dropped in batches, except the first telling one and `lasting` ones: searching many at once takes a hundredth of the time.
-    What the model wrote in a batch is its bytes without the framing of its frames, measured at one group of each batch.
+    What the model wrote in a batch is its bytes without the framing of its frames, measured at both ends of the batch.
     """
 
     __slots__ = (

@@ -72,6 +72,7 @@ async def attempt(context: DispatchContext, view: RequestView, reachable: Reacha
         if not relay.conclude():
             raise
         if call is not None:
+            await relay.await_usage()
             call.cancel()  # the answer is out: nothing else is left to cancel
         error = relay.ended_in_stream
         ended = _conclude(relay, error)

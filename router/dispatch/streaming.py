@@ -1,6 +1,7 @@
 """A streamed answer under way. In silence the caller gets heartbeats, and a target that stays silent is given up."""
 
 import asyncio
+from contextlib import suppress
 
 from msgspec import Struct
 
@@ -24,6 +25,9 @@ from router.dispatch.outgoing import Reachable
 HEARTBEAT = b": heartbeat\n\n"
 """A comment, which SSE readers skip: shows proxies and impatient clients a live connection."""
 HEARTBEAT_SECONDS = 10.0
+_USAGE_SECONDS = 0.5
+"""How long usage is awaited for a caller who left."""
+_DONE, _END_BYTES = b"[DONE]", 64
 
 
 class SilenceWatch:
@@ -216,6 +220,20 @@ class StreamedAnswer(Struct, eq=False):
         if not self.is_over and self._tail is not None:
             self._has_said_end(self._tail)
         return self.is_over and self._error is self.ended_in_stream
+
+    async def await_usage(self) -> None:
+        """Read on for the usage that chat hosts report after the last word, though the caller has left."""
+        tail = self._tail
+        if tail is None or self.usage is not None or self._translator is not None or _DONE in tail.newest()[-_END_BYTES:]:
+            return
+        self.finished, self.is_over, self.hides_usage = self.finished.get_loop().create_future(), False, False
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_USAGE_SECONDS):
+                while not self.is_over and self._read_end(tail).usage is None:
+                    self._caller = heard = Collected(-1)  # over with any piece
+                    await heard.over.wait()
+        if not self.is_over:
+            self._settle(None)
 
     def expire(self) -> None:
         exchange = self.context.exchange

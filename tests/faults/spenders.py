@@ -127,11 +127,12 @@ def _wish(chance: random.Random, number: int, *, leaving: float, teaches: bool) 
 def _without_flights(wishes: list[Wish], before: list[list[Wish]]) -> list[Wish]:
     """For an upstream that ignores the cap: all but one of a caller's answers come in small pieces, and can be cut.
 
-    What it writes in one piece for a caller that has left is known to nobody.
+    What it writes in one piece for a caller that has left is known to nobody. The answer to a repeated request is not written
+    piece by piece: the first one's caller has them already.
     """
     unseen = [wish for wish in (*(each for wishes in before for each in wishes), *wishes) if wish.kind != "stream"]
     for wish in wishes:
-        wish.answers, wish.length = 1, min(wish.length, 2_000)
+        wish.answers, wish.repeats, wish.length = 1, 1, min(wish.length, 2_000)
         wish.pieces = -(-wish.length // FLIGHT_TOKENS)
         wish.leaves_after = wish.leaves_after if wish.kind == "stream" else None
     return [wish for wish in wishes if wish not in unseen[1:]]

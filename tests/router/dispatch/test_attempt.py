@@ -216,6 +216,33 @@ async def test_a_caller_who_leaves_is_told_nothing_and_the_target_is_hung_up_on(
     assert trial.has_let_go()
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "seconds", "usage"),
+    [
+        ((), (CHAT_USAGE,), 1.0, Usage(9, 3)),
+        ((), (), 1.5, Usage(100, 1, is_estimated=True)),
+        ((DONE,), (), 1.0, Usage(100, 1, is_estimated=True)),
+        ((CHAT_USAGE,), (), 1.0, Usage(9, 3)),
+    ],
+    ids=["usage comes", "nothing comes", "the stream has ended", "usage has come"],
+)
+async def test_usage_is_awaited_for_a_moment_after_the_last_word_of_a_stream_that_is_left(before, after, seconds, usage):
+    trial = Trial(streams(chat_frame("four"), chat_frame(finish="stop"), *before, ends=False), view=ask(stream=True))
+    task = trial.begin()
+    await asyncio.sleep(1)
+
+    trial.exchange.cancel(CancelReason.CALLER_LEFT)
+    await asyncio.sleep(0)
+    for piece in after:
+        trial.adapter.sinks[0].write(piece)
+
+    ended = await task
+    assert (ended.ending.outcome, trial.ended.usage) == (Outcome.SERVED, usage)
+    assert seconds_passed() == seconds
+    assert trial.adapter.calls[0].is_cancelled
+    assert trial.has_let_go()
+
+
 async def test_a_caller_who_leaves_after_the_targets_error_event_saw_it_fail():
     trial = Trial(streams(chat_frame("a"), b'data: {"error":{"message":"broke"}}\n\n', ends=False), view=ask(stream=True))
     task = trial.begin()
