@@ -7,7 +7,7 @@ import orjson
 from msgspec import Struct
 
 from router.contract.digits import parse_exactly
-from router.contract.request import Json, JsonObject
+from router.contract.request import JsonObject
 from router.contract.usage import Timings, Usage
 
 _KEPT_GROUPS = 8
@@ -20,9 +20,12 @@ _usual_head = re.compile(rb"(?:event: ?([!-~]+)\n)?data: ?").match
 _NAMED, _LAST_NAME = b"event: response.", b"event: response.completed"
 _REPEATING, _REPEATED = b"response.", b".done"
 """Responses repeat each text whole when it is done."""
-_WORDS = ("text", "content", "reasoning", "reasoning_content", "refusal", "thinking", "partial_json", "arguments")
-_WRITTEN = frozenset({*_WORDS, "delta", "tool_calls", "function_call", "function"})
-"""Fields below `choices` and `delta` that lead to text of the model."""
+_TEXT = rb'\s*"([^"\\]*(?:\\.[^"\\]*)*)"'
+_find_deltas = re.compile(rb'"delta":' + _TEXT).findall
+_find_texts = re.compile(
+    rb'"(?:text|content|reasoning|reasoning_content|refusal|thinking|partial_json|arguments)":' + _TEXT
+).findall
+_is_of_responses = re.compile(rb'"type":\s*"response\.').search
 _DELTA = b'delta"'
 _LIKE_BYTES = 4
 """Framing that differs by less is alike: numbers grow, text has escapes."""
@@ -115,25 +118,8 @@ def count_frames(data: bytes) -> int:
 
 def count_written(data: bytes) -> int:
     """Bytes of text that the model wrote in whole frames of any dialect: words, reasoning, arguments of calls."""
-    written = 0
-    unread: list[Json] = []
-    for line in data.splitlines():
-        if line.startswith(b"data:"):
-            try:
-                body = orjson.loads(line[5:])
-            except orjson.JSONDecodeError:  # the end, or cut
-                continue
-            if isinstance(body, dict):
-                unread += (body.get("delta"), body.get("choices"))
-    while unread:
-        value = unread.pop()
-        if isinstance(value, str):
-            written += len(value.encode())
-        elif isinstance(value, dict):
-            unread += [held for name, held in value.items() if name in _WRITTEN]
-        elif isinstance(value, list):
-            unread += value
-    return written
+    find_all = _find_deltas if _is_of_responses(data) else _find_texts
+    return sum(map(len, find_all(data)))
 
 
 def _has_content(group: bytes) -> bool:
