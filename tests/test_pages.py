@@ -275,7 +275,7 @@ def test_the_two_requests_that_serve_prints_go_to_fast_and_to_deep(tmp_path):
         quick, long = person.printed_curls
 
         person.follow(Step(0, (quick,), "HTTP/1.1 200 OK\n…\nx-tandem-tier: fast\n…\ndata: [DONE]", None))
-        person.follow(Step(0, (f"{long} | head -3",), "HTTP/1.1 200 OK\n…\nx-tandem-tier: deep", None))
+        person.follow(Step(0, (f"{long} | head -4",), "HTTP/1.1 200 OK\n…\nx-tandem-tier: deep", None))
         person.stop_router()
 
 

@@ -221,7 +221,7 @@ def bets_on_time(source: str) -> list[str]:
 
     def look(node: ast.AST, function: str, *, is_test: bool, is_loop: bool) -> None:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            if "jumping_clock" in map(ast.unparse, node.decorator_list):
+            if any(ast.unparse(mark).endswith("jumping_clock") for mark in node.decorator_list):
                 return
             function, is_test, is_loop = node.name, node.name.startswith("test_"), False
         is_loop = is_loop or isinstance(node, ast.While)

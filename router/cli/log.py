@@ -31,7 +31,7 @@ EXAMPLES = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_looking_arguments(parser, counted="turns, or sessions")
     parser.add_argument("--sessions", action="store_true", help="one line for each session instead of each turn")
-    parser.add_argument("--caller", metavar="NAME", help="only this caller's turns (stats --by caller lists the callers)")
+    parser.add_argument("--caller", metavar="NAME", help="the caller's name: only its turns (stats --by caller lists them)")
 
 
 def run(arguments: argparse.Namespace) -> int:

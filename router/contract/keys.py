@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from router.contract.caller import LOCAL, Caller
 from router.contract.errors import Unauthorized
-from router.contract.rights import EVERYTHING, NOTHING, Rights, rights_in
+from router.contract.rights import EVERYTHING, NOTHING, Rights
 from router.contract.secret import OWN_PREFIX, UPSTREAM_KEY, mask_keys
 
 OWN_ID = "00000000"
@@ -118,10 +118,13 @@ class KeyRing:
             return "revoked at another router" if digest in self._revoked else "not in the key file"
         return "expired" if hmac.compare_digest(digest, key.digest) else "wrong secret"
 
-    def has(self, key_id: str, now: float) -> bool:
-        """Whether a key works now, by its id."""
-        key = self._keys.get(key_id)
-        return key is not None and (key.expires_at is None or now < key.expires_at)
+    def admits(self, caller: Caller, key_id: str | None, now: float) -> bool:
+        """Whether a caller may do anything now, with the key of this id if it has one."""
+        if key_id is not None and (
+            (key := self._keys.get(key_id)) is None or (key.expires_at is not None and now >= key.expires_at)
+        ):
+            return False
+        return caller.name in self.rights
 
     def renew(self, known: Key, now: float) -> Key | None:
         """The key as it is now; None once it is revoked, replaced or expired."""
@@ -138,10 +141,10 @@ def rights_of(keys: KeyRing | None, caller: Caller, key: str | None, now: float)
     """
     if keys is None:
         return EVERYTHING
-    return rights_in(keys.rights, caller.name) if key is None or keys.has(key, now) else NOTHING
+    return keys.rights[caller.name] if keys.admits(caller, key, now) else NOTHING
 
 
 def check_caller(keys: KeyRing, caller: Caller, key: str | None) -> None:
     """Raises `Unauthorized` for a caller whose key was revoked or has expired."""
-    if rights_of(keys, caller, key, time.time()) is NOTHING:
+    if not keys.admits(caller, key, time.time()):
         raise Unauthorized

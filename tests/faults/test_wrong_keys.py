@@ -173,7 +173,8 @@ async def test_a_key_that_expires_ends_an_open_socket_and_a_kept_connection_with
     key = tandem.keys["ada"]
     ring = tandem.house.plan.keys
     now = [1_000.0]
-    monkeypatch.setattr("router.edge.callers.time", type("Clock", (), {"time": staticmethod(lambda: now[0])}))
+    for module in ("router.edge.callers", "router.contract.keys"):
+        monkeypatch.setattr(f"{module}.time", type("Clock", (), {"time": staticmethod(lambda: now[0])}))
     aging = KeyRing([replace_expiry(ring.find(key.text, 0.0), 2_000.0)], ring.rights)
     tandem.house.swap(replace(tandem.house.plan, keys=aging))
     header = {"authorization": f"Bearer {key.text}"}

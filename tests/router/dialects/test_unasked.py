@@ -31,9 +31,8 @@ def test_the_callers_other_options_are_kept():
     assert ask(make_view({**CHAT, "stream_options": options})) == {"stream_options": {**options, "include_usage": True}}
 
 
-@pytest.mark.parametrize("options", [{"include_usage": True}, "yes", ["include_usage"]])
-def test_nothing_is_asked_where_the_caller_asks_or_its_options_are_wrong(options):
-    assert ask(make_view({**CHAT, "stream_options": options})) == {}
+def test_nothing_is_asked_where_the_caller_asks():
+    assert ask(make_view({**CHAT, "stream_options": {"include_usage": True}})) == {}
 
 
 @pytest.mark.parametrize("dialect", [Dialect.RESPONSES, Dialect.MESSAGES])

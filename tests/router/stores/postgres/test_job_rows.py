@@ -43,7 +43,7 @@ async def test_who_writes_while_its_job_is_taken_away_writes_nothing(connections
             pass
 
     assert not await writing
-    assert await watching.fetch(job_rows.READ, job.id, None, -1, 1_000) == []
+    assert await watching.fetch(job_rows.READ, job.id, None, -1, 1_000, None) == []
 
 
 async def test_a_job_whose_owner_writes_at_this_moment_is_not_taken(connections):
@@ -68,7 +68,7 @@ async def test_a_job_that_is_handed_out_at_the_moment_it_expires_is_lost_and_not
     lost = await job_rows.claim(second, OTHER, [], None, LEASE_SECONDS, MANY, Turns())
 
     assert (lost.is_lost, lost.attempt) == (True, 1)
-    assert len(await second.fetch(job_rows.READ, job.id, ANN.name, -1, 1_000)) == 1
+    assert len(await second.fetch(job_rows.READ, job.id, ANN.name, -1, 1_000, None)) == 1
 
 
 async def test_leases_count_by_the_clock_of_the_database(connections):
