@@ -31,7 +31,7 @@ def _read_settings(asked: JsonObject) -> JsonObject:
         "tools": [_read_tool(tool) for tool in map(as_object, as_list(asked.get("tools"))) if as_text(tool.get("type"))],
         "tool_choice": _read_choice(asked.get("tool_choice")),
         "parallel_tool_calls": asked.get("parallel_tool_calls") is not False,
-        "metadata": as_object(asked.get("metadata")),
+        "metadata": {name: value for name, value in as_object(asked.get("metadata")).items() if isinstance(value, str)},
         "text": _read_text(as_object(asked.get("text"))),
         "reasoning": _read_reasoning(as_object(asked.get("reasoning"))),
         "truncation": "auto" if asked.get("truncation") == "auto" else "disabled",

@@ -68,6 +68,10 @@ def test_effort_and_its_neighbours_are_said_back():
     assert said["text"] == {"format": {"type": "text"}, "verbosity": "low"}
 
 
+def test_metadata_is_said_back_as_far_as_it_is_text():
+    assert say_back({"metadata": {"team": "blue", "type": None, "size": 7}})["metadata"] == {"team": "blue"}
+
+
 ODD = [7, True, "x", [], {}, [1], {"a": 1}, {"type": None}, {"type": "function"}, [{"type": "function", "name": 5}], None]
 
 
@@ -83,7 +87,7 @@ def test_what_cannot_be_written_is_not_said_back_and_costs_no_answer():
     for _ in range(253):
         deep = {"a": deep}
 
-    said = say_back({"metadata": deep, "instructions": "Be brief."})
+    said = say_back({"tools": [{"type": "web_search", "a": deep}], "instructions": "Be brief."})
 
     assert said == say_back({})
     assert orjson.dumps([[said]])
