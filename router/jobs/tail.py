@@ -22,10 +22,12 @@ async def follow(
     It ends without the job's end where the router stops: who reads can go on from its number at the next one.
     """
     watch, number, part_at = store.watch(job_id), after, 0
+    job: Job | None = None
     try:
         while True:
             try:
-                job = await store.find(job_id, caller)  # before the log is read: what is written until the end is seen then
+                if job is None or job.state not in FINAL:
+                    job = await store.find(job_id, caller)  # before the log is read: what is written until the end is seen then
                 segments = await store.read(job_id, caller, number, part_at=part_at)
                 if not segments and job is not None and job.state in FINAL and number < 1:
                     segments = [] if await store.read(job_id, caller, -1) else [await _write_end(store, job)]
