@@ -71,7 +71,7 @@ async def look_now(tandem: Running) -> dict:
 async def read_feed(port: int, headers: dict[str, str], heard: list[bytes]) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(request_bytes("/tandem/feed", method="GET", headers=headers))
-    while line := await reader.readline():
+    while (line := await reader.readline()) not in (b"", b"0\r\n"):  # the last chunk: the connection itself is kept
         heard.append(line)
     writer.close()
 
