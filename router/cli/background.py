@@ -120,7 +120,7 @@ def why_it_ended(response: JsonObject) -> str:
     """Empty if not stated."""
     error, details = response.get("error"), response.get("incomplete_details")
     if isinstance(error, dict):
-        return str(error.get("message") or error.get("code") or "")
+        return str(error.get("message") or error.get("reason") or error.get("code") or "")
     return str(details.get("reason") or "") if isinstance(details, dict) else ""
 
 

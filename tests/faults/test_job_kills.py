@@ -104,7 +104,7 @@ def find_faults(folder: Path, given: Given) -> list[str]:
     faults += [f"{name}: {attempt} attempts" for name, _, attempt, _ in rows if attempt > 3]
     for name, state, _, response in rows:
         error = json.loads(response).get("error") or {}
-        if state != "completed" and (state, error.get("code")) != ("failed", "interrupted"):
+        if state != "completed" and (state, error.get("reason")) != ("failed", "interrupted"):
             faults.append(f"{name}: {state}, {error}")
         query = f"SELECT s.first, s.last, s.attempt FROM segments s JOIN jobs j ON j.sequence = s.job WHERE j.id = '{name}'"
         segments = ask(file, f"{query} ORDER BY s.first")

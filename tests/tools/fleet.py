@@ -102,7 +102,7 @@ class Fleet:
         )
         for name, state, _, response in rows:
             error = json.loads(response or b"{}").get("error") or {}
-            if state not in ("completed", "cancelled") and (state, error.get("code")) != ("failed", "interrupted"):
+            if state not in ("completed", "cancelled") and (state, error.get("reason")) != ("failed", "interrupted"):
                 faults.append(f"{name}: {state}, {error}")
             segments = await self.ask(f"{query} ORDER BY s.first", name)
             numbers = [number for first, last, _ in segments for number in range(first, last + 1)]

@@ -221,8 +221,11 @@ class Worker:
 
     def _warn_of_config(self) -> None:
         """Note that the agent changed the config of the person's repository."""
-        if self._git_folder is None or filecmp.cmp(self._config, self._own_git / "config", shallow=False):
+        if self._git_folder is None:
             return
+        with contextlib.suppress(OSError):  # one of the two is gone
+            if filecmp.cmp(self._config, self._own_git / "config", shallow=False):
+                return
         self._log.note(f"the agent changed {self._config}: read it before your next git command, which may run what it names")
 
     def _read_change(self) -> str:

@@ -100,8 +100,8 @@ def test_the_text_of_a_response_is_that_of_all_its_messages_and_nothing_else():
 @pytest.mark.parametrize(
     ("more", "why"),
     [
-        ({"error": {"code": "interrupted", "message": "the router was killed"}}, "the router was killed"),
-        ({"error": {"code": "interrupted", "message": ""}}, "interrupted"),
+        ({"error": {"code": "server_error", "message": "the router was killed"}}, "the router was killed"),
+        ({"error": {"code": "server_error", "message": "", "reason": "interrupted"}}, "interrupted"),
         ({"incomplete_details": {"reason": "max_output_tokens"}}, "max_output_tokens"),
         ({}, ""),
     ],

@@ -147,6 +147,13 @@ def test_an_agent_that_deletes_gits_own_file_does_not_lead_git_elsewhere(reposit
     assert len(git(repository, "worktree", "list").splitlines()) == 1
 
 
+def test_an_agent_that_deletes_the_repositorys_config_loses_no_change(repository, run, jobs):
+    end = run(f"import os; os.remove({str(repository / '.git' / 'config')!r}); {NEW}")
+
+    assert "+++ b/new.txt" in end["change"]
+    assert "/.git/config: read it before your next git command" in jobs.text
+
+
 @pytest.fixture
 def spy(tmp_path):
     """A program that notes that it was run, and with what."""

@@ -42,7 +42,10 @@ def test_a_refusal_becomes_the_error_of_a_failed_response(told, becomes):
     "told", [None, {}, "no", {"code": 500, "message": None}, {"code": "vector_store_timeout", "message": "no"}]
 )
 def test_the_error_of_a_target_is_whole_whatever_it_leaves_out(told):
-    ResponseError.model_validate(read_error(told))
+    error = read_error(told)
+
+    ResponseError.model_validate(error)
+    assert isinstance(error["message"], str)
 
 
 def test_more_that_a_target_says_of_its_error_is_kept():
