@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from router.contract.entry import COLUMNS, column_types
 from router.contract.stores import StoreUnusable
+from router.stores.sqlite.compact import MAPPED, rewrite_older
 from router.stores.sqlite.damage import StoreDamaged, find_copies, read_damage
 from router.stores.sqlite.files import (
     WRITE_SECONDS,
@@ -73,10 +74,12 @@ def prepare(path: Path, migrations: Migrations) -> Migrated | None:
     with _explained(path), contextlib.closing(connect(path)) as database:
         before = _check_ours(database, path, migrations)
         make_private(path)
+        database.execute(MAPPED)
         database.execute("PRAGMA journal_mode = WAL")
         migrated = _migrate(database, path, before, migrations) if before < len(migrations) else None
         if migrations is LEDGER:
             _add_columns(database)
+        rewrite_older(database, path)
         return migrated
 
 
