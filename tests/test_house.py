@@ -347,7 +347,7 @@ BUDGETS = {
     "stores": (7860, 57),
     "edge": (5251, 41),
     "contract": (4960, 38),
-    "dispatch": (4350, 35),
+    "dispatch": (4410, 35),
     "past": (3991, 25),
     "config": (3400, 20),
     "sessions": (3194, 25),
