@@ -351,7 +351,7 @@ BUDGETS = {
     "past": (3991, 25),
     "config": (3400, 20),
     "sessions": (3194, 25),
-    "limits": (2270, 13),
+    "limits": (2335, 13),
     "telemetry": (2112, 17),
     "upstream": (1981, 13),
     "adapters": (1911, 14),
