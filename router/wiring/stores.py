@@ -9,6 +9,7 @@ from router.config.load import LoadedConfig
 from router.contract.job import JobStore
 from router.contract.keys import digest_of
 from router.contract.shared import PostgresTerms
+from router.contract.spending import Span
 from router.contract.stores import EntryStore, ResponseStore, SessionStore, SharedUnusable
 from router.jobs.jobs import Jobs, keep_in_memory
 from router.sessions.ended_jobs import EndedJobs
@@ -161,10 +162,10 @@ def _report(done: Migrated | None) -> None:
         events.store_migrated(file=done.file, before=done.before, version=done.version, copy=done.copy.name)
 
 
-def read_spending(path: Path, since: float) -> Mapping[str, int]:
+def read_spending(path: Path, span: Span) -> Mapping[str, int]:
     from router.stores.sqlite.past import SqliteEntryReader  # loaded late: no request needs it
 
-    return SqliteEntryReader(path).read_spending(since)
+    return SqliteEntryReader(path).read_spending(span)
 
 
 def name_ledger(path: Path | None) -> str:
