@@ -10,8 +10,9 @@ from router.stores.sqlite import compact
 from router.stores.sqlite.compact import Compaction, free_some, read_pages, rewrite_older
 from router.stores.sqlite.files import connect, create_private
 from router.stores.sqlite.lock import FileLock
-from router.stores.sqlite.migrate import LEDGER, prepare
+from router.stores.sqlite.migrate import prepare
 from router.stores.sqlite.rows import Row
+from router.stores.sqlite.schemas import LEDGER
 from router.stores.sqlite.writer import SqliteWriter
 from tests.tools.ledgers import write_ledger
 from tests.tools.waiting import until
