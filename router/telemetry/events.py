@@ -197,6 +197,14 @@ def config_kept(*, source: str, faults: Sequence[str]) -> None:
         _log.error("config.kept", line=_joined(f"error: {source} was not taken, and the config before it stays in use", faults))
 
 
+def secrets_reloaded(*, changed: Sequence[str]) -> None:
+    """A value in `.env` or the certificate was changed, and is in use. `changed` says which; values are never shown."""
+    if not _is_plain:
+        _log.info("secrets.reloaded", changed=list(changed))
+    else:
+        _log.info("secrets.reloaded", line=_joined("secrets reloaded", changed))
+
+
 def keys_reloaded(*, changed: Sequence[str], callers: int, keys: int) -> None:
     """The key file was changed and is in use. `changed` says what is different; `callers` and `keys` count what it holds."""
     if not _is_plain:
