@@ -127,6 +127,11 @@ class Reloader:
                 self._swap(loaded)
             return changed
 
+    async def build_again(self) -> None:
+        """Build the plan of the config in use again: a file that a policy reads can be read now."""
+        async with self._turn:
+            self._swap(self.loaded)
+
     def _with_keys(self, read: Callable[[], KeyRing]) -> LoadedConfig:
         return self._checked(replace(self.loaded, keys=read()))
 

@@ -40,6 +40,16 @@ FAILURES = (sqlite3.Error, OSError, StoreUnusable)
 _DISK_FULL = "DiskFull"
 DAMAGED = "Damaged"
 _DAMAGED_CODES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_LOCKED_CODES = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+_DISK_CODES = (
+    *_LOCKED_CODES,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_PERM,
+)
+"""Errors of the place, which may pass, rather than of what is in the file."""
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -47,7 +57,22 @@ def kind_of(error: BaseException) -> str:
     """In one word, for events."""
     if is_full(error) or is_full(error.__cause__):
         return _DISK_FULL
+    if isinstance(error, StoreUnwritable):
+        return error.reason
     return DAMAGED if is_damage(error) or is_damage(error.__cause__) else type(error).__name__
+
+
+def cause_of(error: BaseException) -> str:
+    """In words, for people."""
+    if is_full(error) or is_full(error.__cause__):
+        return "the disk is full"
+    if getattr(error, "sqlite_errorcode", 0) & 0xFF in _LOCKED_CODES:
+        return "another program has locked it"
+    return getattr(error, "reason", None) or getattr(error, "strerror", None) or str(error)
+
+
+def is_of_the_disk(error: BaseException) -> bool:
+    return isinstance(error, OSError) or getattr(error, "sqlite_errorcode", 0) & 0xFF in _DISK_CODES
 
 
 def is_full(error: BaseException | None) -> bool:
@@ -75,7 +100,7 @@ def create_private(path: Path) -> None:
         if not (real := path.resolve()).exists():
             _create(real)
     except OSError as error:
-        raise StoreUnwritable(path, error.strerror or str(error)) from error
+        raise StoreUnwritable(path, cause_of(error)) from error
 
 
 def check_place(path: Path) -> None:
@@ -90,7 +115,7 @@ def check_place(path: Path) -> None:
         if real.exists() and not os.access(real, os.R_OK | os.W_OK):
             raise StoreUnwritable(path, _say_why_closed(real))
     except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: circular links before Python 3.13
-        raise StoreUnwritable(path, getattr(error, "strerror", None) or str(error)) from error
+        raise StoreUnwritable(path, cause_of(error)) from error
 
 
 def _say_why_closed(path: Path) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from router.contract.caller import Caller
 from router.contract.stores import StoredResponse, StoreUnusable
-from router.stores.sqlite.files import FAILURES
+from router.stores.sqlite.files import FAILURES, cause_of
 from router.stores.sqlite.reader import SqliteReader
 from router.stores.sqlite.retention import Retention
 from router.stores.sqlite.rows import Row
@@ -61,7 +61,7 @@ class SqliteResponses:
         try:
             rows = await self._writer.run(lambda database: database.execute(_LIST, values).fetchall())
         except FAILURES as error:
-            raise StoreUnusable(f"{self._writer.path.name} cannot be read: {error}") from error
+            raise StoreUnusable(f"{self._writer.path.name} cannot be read: {cause_of(error)}") from error
         return [(number, (Caller(caller), name)) for number, caller, name in rows]
 
     async def load(self, response_id: str, caller: Caller) -> StoredResponse | None:
@@ -76,7 +76,7 @@ class SqliteResponses:
         except UnicodeEncodeError:
             return False  # a lone surrogate cannot have been written
         except FAILURES as error:
-            raise StoreUnusable(f"{self._writer.path.name} cannot be written to: {error}") from error
+            raise StoreUnusable(f"{self._writer.path.name} cannot be written to: {cause_of(error)}") from error
 
     async def is_denied(self, response_id: str, caller: Caller) -> bool:
         """Whether another caller has this id. Deleted ids are not remembered."""
@@ -87,13 +87,15 @@ class SqliteResponses:
         await self._writer.detach(self)
 
     async def _find_row(self, statement: str, *values: object) -> tuple[Any, ...] | None:
-        """The first row after queued writes; if those fail, as on disk."""
+        """The first row after queued writes; if those fail, as on disk. Raises `StoreUnusable` where it may be waiting."""
         try:
             return await self._writer.run(lambda database: database.execute(statement, values).fetchone())
         except UnicodeEncodeError:
             return None
-        except FAILURES:
-            return await self._reader.find_row(statement, *values)
+        except FAILURES as error:
+            if (row := await self._reader.find_row(statement, *values)) is None:
+                raise StoreUnusable(f"{self._writer.path.name} cannot be used: {cause_of(error)}") from error
+            return row
 
     def _forget_old(self, database: sqlite3.Connection) -> bool:
         oldest = self._retention.find_limit(database)
