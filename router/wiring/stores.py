@@ -9,6 +9,7 @@ from router.config.load import LoadedConfig
 from router.contract.job import JobStore
 from router.contract.keys import digest_of
 from router.contract.shared import PostgresTerms
+from router.contract.spending import Span
 from router.contract.stores import EntryStore, ResponseStore, SessionStore, SharedUnusable
 from router.jobs.jobs import Jobs, keep_in_memory
 from router.sessions.ended_jobs import EndedJobs
@@ -21,8 +22,9 @@ from router.stores.shared import Shared, say_missing
 from router.stores.sqlite.entries import SqliteEntries
 from router.stores.sqlite.files import StoreUnwritable, check_place
 from router.stores.sqlite.lock import StoreInUse
-from router.stores.sqlite.migrate import LEDGER, RESPONSES, OwnFile
+from router.stores.sqlite.migrate import OwnFile
 from router.stores.sqlite.responses import SqliteResponses
+from router.stores.sqlite.schemas import JOBS, LEDGER, RESPONSES
 from router.stores.sqlite.sessions import SqliteSessions
 from router.stores.sqlite.writer import SqliteWriter
 from router.stores.watches import Watches
@@ -123,7 +125,7 @@ def _make_on_postgres(terms: PostgresTerms, keep_seconds: float) -> JobStore:
 
 
 def _make_on_disk(path: Path, keep_seconds: float, address: str, watches: Watches | None, files: Files) -> JobStore:
-    from router.stores.sqlite.jobs import JOBS, LOCK_SECONDS, LOOK_SECONDS, SqliteJobs
+    from router.stores.sqlite.jobs import LOCK_SECONDS, LOOK_SECONDS, SqliteJobs
 
     writer = SqliteWriter(
         path,
@@ -143,8 +145,6 @@ def hold_files(loaded: LoadedConfig, address: str, stack: ExitStack) -> bool:
     False where the disk does not allow it for one of them now: workers try again, each for itself. Raises `StoreUnusable`, as
     opening them does.
     """
-    from router.stores.sqlite.jobs import JOBS  # each worker opens it at its start, since another may have a job
-
     ledger, has_own_jobs = loaded.ledger_path, loaded.shared_postgres is None
     jobs = ledger.with_name(JOBS_FILE) if ledger is not None and has_own_jobs else None
     is_whole = True
@@ -160,13 +160,13 @@ def hold_files(loaded: LoadedConfig, address: str, stack: ExitStack) -> bool:
     return is_whole
 
 
-def read_spending(ledger: SqliteWriter, since: float) -> Mapping[str, int]:
+def read_spending(ledger: SqliteWriter, span: Span) -> Mapping[str, int]:
     """Raises `StoreUnusable`, also until the file could be opened: what is spent before would be forgotten with a crash."""
     from router.stores.sqlite.past import SqliteEntryReader  # loaded late: no request needs it
 
     if not ledger.was_open:
         ledger.check_written()
-    return SqliteEntryReader(ledger.path).read_spending(since)
+    return SqliteEntryReader(ledger.path).read_spending(span)
 
 
 def name_ledger(path: Path | None) -> str:

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 from router.contract.past import RecordedTurn
 from router.contract.words import Tier
 from router.stores.sqlite.files import open_ledger
-from router.stores.sqlite.migrate import LEDGER, Migrated, prepare
+from router.stores.sqlite.migrate import Migrated, prepare
+from router.stores.sqlite.schemas import LEDGER
 
 
 class Judged(NamedTuple):

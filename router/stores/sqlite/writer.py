@@ -31,9 +31,10 @@ from router.stores.sqlite.files import (
     inodes_of,
     kind_of,
 )
-from router.stores.sqlite.migrate import Migrations, OwnFile
+from router.stores.sqlite.migrate import OwnFile
 from router.stores.sqlite.reader import RowReader
 from router.stores.sqlite.rows import Row, transaction, write_rows
+from router.stores.sqlite.schemas import Migrations
 
 Result = TypeVar("Result")
 Upkeep = Callable[[sqlite3.Connection], bool]

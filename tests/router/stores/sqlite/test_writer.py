@@ -262,8 +262,9 @@ async def test_a_lock_that_outlasts_the_writers_patience_is_said_and_tried_again
 async def test_a_file_that_vanished_is_made_anew_for_its_owner_alone(one):
     one.add("a")
     await one.read()
-    for file in one.path.parent.glob("a.db*"):
-        file.unlink()
+    async with one.held():
+        for file in one.path.parent.glob("a.db*"):
+            file.unlink()
 
     one.add("b")
 
