@@ -334,7 +334,7 @@ def _as_unusable(writer: SqliteWriter, error: BaseException) -> StoreUnusable:
     return (
         error
         if isinstance(error, StoreUnusable)
-        else StoreUnusable(f"{writer.path.name} cannot be written to: {cause_of(error)}")
+        else StoreUnusable(f"{writer.path.name} cannot be written to: {cause_of(error, writer.path)}")
     )
 
 

@@ -149,7 +149,7 @@ def _explained(path: Path) -> Iterator[None]:
         yield
     except (sqlite3.Error, OSError) as error:
         if is_of_the_disk(error):
-            raise StoreUnwritable(path, cause_of(error)) from error
+            raise StoreUnwritable(path, cause_of(error, path)) from error
         if is_damage(error) and (find_copies(path) or "not a database" not in str(error)):  # else any program's file
             raise StoreDamaged(path, str(error)) from error
         raise StoreUnusable(f"{path.name} is not a usable database: {error}") from error

@@ -61,7 +61,7 @@ class RowReader:
 
     def _give_up(self, error: sqlite3.Error) -> StoreUnusable:
         self._close()
-        return StoreUnusable(f"{self._path.name} cannot be read: {cause_of(error)}")
+        return StoreUnusable(f"{self._path.name} cannot be read: {cause_of(error, self._path)}")
 
     def _open(self) -> sqlite3.Connection:
         inode = inode_of(self._path)

@@ -364,7 +364,7 @@ class SqliteWriter:
         self._fail_jobs(error)
 
     def _sound_outage(self, error: Exception) -> None:
-        self._alarm.sound(kind_of(error), self.lost, OUTAGE, cause_of(error))
+        self._alarm.sound(kind_of(error), self.lost, OUTAGE, cause_of(error, self.path))
 
     def _fail_jobs(self, error: Exception) -> None:
         while self._queue:
