@@ -61,6 +61,7 @@ from router.wiring.own_policies import Guarded, list_hooks, open_policy
 from router.wiring.registry import ADAPTERS, POLICIES, BackgroundPolicy, RightsPolicy, SubagentPolicy
 from router.wiring.reloader import Reloader
 from router.wiring.revoking import Revoking
+from router.wiring.secret_watch import SecretWatch
 from router.wiring.sharing import make_tokens, observe_targets, recognise_repeats, show_others
 from router.wiring.stores import (
     Files,
@@ -125,13 +126,14 @@ def build_house(
     if reloader is not None and loaded.keys is not None:
         revoked = state.shared.revoked_keys if state.shared is not None else None
         keys = KeyWatch(reloader, Revoking(house, jobs), revoked=revoked)
+    secrets = SecretWatch(reloader) if reloader is not None else None
     alerts = Alerts(notices := list_notices(house, keys, table), webhook)
     follow = partial(_follow, state, jobs, alerts)
     follow(loaded)
     if reloader is not None:
         reloader.applies.append(follow)
-    ledger = loaded.ledger_path if with_ledger else None
-    return Built(house, ledger, own.text, reloader, notices, alerts, show_others(state), jobs, keys, table, closing, group)
+    ledger, others = loaded.ledger_path if with_ledger else None, show_others(state)
+    return Built(house, ledger, own.text, reloader, notices, alerts, others, jobs, keys, secrets, table, closing, group)
 
 
 def _follow(state: State, jobs: Jobs, alerts: Alerts, loaded: LoadedConfig) -> None:

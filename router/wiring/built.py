@@ -21,6 +21,7 @@ from router.loop.tasks import spawn
 from router.notices.alerts import Alerts
 from router.wiring.key_watch import KeyWatch
 from router.wiring.reloader import Reloader
+from router.wiring.secret_watch import SecretWatch
 from router.wiring.troubles import TableWatch, find_usable
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ class Built:
     """Background work."""
     key_watch: KeyWatch | None = None
     """Takes changes of the key file; None where callers need no key."""
+    secret_watch: SecretWatch | None = None
+    """Takes changes of `.env` and the certificate; None where there is no file to read again."""
     table_watch: TableWatch | None = None
     """Takes a personal table that could not be read, once it can be."""
     closing: AsyncExitStack = field(default_factory=AsyncExitStack)
@@ -73,6 +76,8 @@ class Built:
         self.resume_jobs()
         self._tasks.append(supervise(self.watch_keys, name="watch keys"))
         self._tasks.append(supervise(self.watch_table, name="watch the personal table"))
+        if self.secret_watch is not None:
+            self._tasks.append(supervise(self.secret_watch.watch, name="watch secrets"))
         if self.ledger_path is not None:
             self._tasks.append(supervise(self.keep_learning, name="learn"))
         if reports_troubles:
