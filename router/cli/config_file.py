@@ -17,7 +17,14 @@ from router.config.load import ConfigError, check_config, find_config
 _NULL = "tag:yaml.org,2002:null"
 
 
-def change_config(arguments: argparse.Namespace, change: Callable[[str], str]) -> None:
+class Changed(NamedTuple):
+    file: Path
+    backup: Path
+    content: bytes
+    """The new one."""
+
+
+def change_config(arguments: argparse.Namespace, change: Callable[[str], str]) -> Changed:
     """Change the config, and print how to undo that. Raises `Ended`."""
     path = find_config(arguments.config)
     if path is None:
@@ -26,7 +33,7 @@ def change_config(arguments: argparse.Namespace, change: Callable[[str], str]) -
         old = path.read_bytes()
         new = change(old.decode("utf-8"))
         check_config(new, str(path), path.resolve().parent, known_names())
-        kept, real = _write(path, old, new.encode("utf-8"))
+        kept, real = _write(path, old, content := new.encode("utf-8"))
     except CannotEdit as error:
         raise Ended(1, f"not applied: {error}") from error
     except ConfigError as error:
@@ -37,6 +44,7 @@ def change_config(arguments: argparse.Namespace, change: Callable[[str], str]) -
         raise Ended(1, f"not applied: {error.filename}: {error.strerror}") from error
     say(f"wrote {path}; the old file is {kept}. Restart a running router to use it")
     say(f"  to undo: mv {shlex.quote(str(kept))} {shlex.quote(str(real))}")
+    return Changed(real, kept, content)
 
 
 def _write(path: Path, old: bytes, new: bytes) -> tuple[Path, Path]:
