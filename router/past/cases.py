@@ -187,11 +187,13 @@ def read_ledger(ledger: SqliteEntryReader, tally: LedgerTally, since: float = 0.
     return sorted(cases, key=lambda case: case.at or 0.0)
 
 
-def read_lessons(marked: Iterable[MarkedTurn], known: Iterable[Case], since: float = 0.0) -> list[Case]:
+def read_lessons(marked: Iterable[MarkedTurn], known: Iterable[Case], tally: LedgerTally, since: float = 0.0) -> list[Case]:
     """Marked turns whose rows are gone: `known` are those that are there."""
     there = {case.request for case in known}
-    lessons = (_as_lesson(turn) for turn in marked if turn.at >= since and turn.id not in there)
-    return [lesson for lesson in lessons if lesson is not None]
+    found = (_as_lesson(turn) for turn in marked if turn.at >= since and turn.id not in there)
+    lessons = [lesson for lesson in found if lesson is not None]
+    tally.lessons += len(lessons)
+    return lessons
 
 
 def _as_lesson(turn: MarkedTurn) -> Case | None:

@@ -119,9 +119,8 @@ def _find_ledger(named: str, loaded: LoadedConfig, found: PastFiles, *, with_les
         found.recorded = read_ledger(ledger, found.ledger_tally, found.since)
         if with_lessons:
             marks = ledger.read_marks()
-            lessons = read_lessons(marks.turns, found.recorded, found.since)
-            found.removed_marks, found.ledger_tally.lessons = marks.removed, len(lessons)
-            found.recorded = [*lessons, *found.recorded]
+            found.removed_marks = marks.removed
+            found.recorded += read_lessons(marks.turns, found.recorded, found.ledger_tally, found.since)
         found.ledger = path
     except StoreUnusable as error:
         raise Ended(2, str(error)) from error
