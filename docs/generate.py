@@ -18,7 +18,8 @@ from router.contract.economics import Economics
 from router.contract.entry import Attempt, Line, column_types
 from router.dialects.overrides import HEADERS
 from router.settle.kept import KeptDecision
-from router.stores.sqlite.migrate import LEDGER, SQL, tables_of
+from router.stores.sqlite.migrate import SQL
+from router.stores.sqlite.schemas import LEDGER, tables_of
 from router.telemetry import events
 from router.telemetry.metric_table import TABLE as METRICS
 from router.wiring.build import known_names

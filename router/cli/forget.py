@@ -16,11 +16,11 @@ from router.contract.shared import ValkeyTerms
 from router.contract.stores import StoreUnusable
 from router.screen.figures import plural
 from router.screen.text import clean
-from router.stores.sqlite.damage import find_copies
 from router.stores.sqlite.forget import Kept, count_kept, forget_in_copies
 from router.stores.sqlite.forget import forget_caller as forget_in_file
 from router.stores.sqlite.lock import find_owner
 from router.stores.sqlite.past import wait_for_writer
+from router.stores.sqlite.schemas import find_copies
 from router.wiring.stores import JOBS_FILE
 
 _WORDS = {

@@ -58,7 +58,7 @@ def read_spent(place: KeyPlace, now: datetime) -> list[CallerSums]:
     if path is None or not path.exists():
         return []
     zone = find_zone(place.config.budgets.time_zone)
-    day, month = (span_of(period, now.timestamp(), zone).begins for period in (Period.DAY, Period.MONTH))
+    day, month = (span_of(period, now.timestamp(), zone) for period in (Period.DAY, Period.MONTH))
     try:
         wait_for_writer(path)
         return SqliteEntryReader(path).read_spent(day, month)

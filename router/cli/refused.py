@@ -8,6 +8,7 @@ from router.edge.server import CannotListen
 from router.stores.sqlite.damage import StoreDamaged
 from router.stores.sqlite.files import StoreUnwritable
 from router.stores.sqlite.lock import StoreInUse
+from router.stores.sqlite.schemas import StoreNewer
 
 REFUSALS = (CannotListen, CertificateUnusable, StoreUnusable)
 _ASK_SECONDS = 5.0
@@ -22,6 +23,8 @@ def explain(error: Exception, url: str = "") -> str:
         return f"{error}\n  hint: {hint}"
     if isinstance(error, StoreDamaged):
         return f"{error}\n  hint: {error.hint}\n  {command_name()} serve --no-ledger serves without it"
+    if isinstance(error, StoreNewer):
+        return f"{error}\n  {command_name()} serve --no-ledger serves without it"
     if isinstance(error, SharedUnusable | CertificateUnusable):
         return str(error)
     return f"{error}\n  hint: move that file away, or start with --no-ledger"

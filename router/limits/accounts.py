@@ -6,6 +6,7 @@ amounts are whole units of money (`contract.spending`).
 
 import asyncio
 import time
+from collections.abc import Iterable
 from datetime import tzinfo
 from typing import NamedTuple
 
@@ -86,9 +87,17 @@ class Budget:
         if self._part is not None:
             self._part.recall(recorded)
 
-    def renew(self, span: Span) -> "Budget":
+    def close(self) -> None:
+        """Give other routers back what this one set aside: its day or month is not the present one."""
         if self._part is not None:
             self._part.close()
+
+    def reopen(self) -> "Budget":
+        """Ask for a part of it again: the clock was set back to its day or month."""
+        self._part = None
+        return self
+
+    def renew(self, span: Span) -> "Budget":
         return Budget(self._caller, self.period, span, 0, self._allowance)
 
     def share(self, limit: int) -> None:
@@ -131,10 +140,12 @@ class Limited(NamedTuple):
 class Account:
     """Both budgets of a caller, and how long its answers are."""
 
-    __slots__ = ("_budgets", "_lengths")
+    __slots__ = ("_budgets", "_lengths", "_others")
 
     def __init__(self, *budgets: Budget) -> None:
         self._budgets = {budget.period: budget for budget in budgets}
+        self._others: dict[Period, Budget] = {}
+        """The budgets before those: a clock that is set back returns to them."""
         self._lengths: dict[str, tuple[float, int]] = {}
         """By target: the usual length of this caller's answers, and how many were seen."""
 
@@ -148,11 +159,35 @@ class Account:
         if len(self._lengths) > _MOST_LENGTHS:
             del self._lengths[next(iter(self._lengths))]
 
-    def budgets(self, now: float, zone: tzinfo) -> tuple[Budget, ...]:
-        """Those of this moment: a new one where a day or month is over. A clock that is set back begins none."""
-        for period, budget in self._budgets.items():
-            if now >= budget.span.ends:
-                self._budgets[period] = budget.renew(span_of(period, now, zone))
+    def budgets(self, now: float, zone: tzinfo) -> tuple[Budget, ...] | None:
+        """Those of this moment, a new one where a day or month is over; None if only the ledger knows what was spent.
+
+        That is so where a day has not begun: the clock was ahead, and what was spent before is not known here.
+        """
+        for budget in tuple(self._budgets.values()):
+            if not (budget.span.begins <= now < budget.span.ends or self._change(budget, now, zone)):
+                return None
+        return tuple(self._budgets.values())
+
+    def _change(self, budget: Budget, now: float, zone: tzinfo) -> bool:
+        period, other = budget.period, self._others.get(budget.period)
+        if other is not None and other.span.begins <= now < other.span.ends:
+            self._budgets[period] = other.reopen()
+        elif now >= budget.span.ends:
+            self._budgets[period] = budget.renew(span_of(period, now, zone))
+        else:
+            return False
+        budget.close()
+        self._others[period] = budget
+        return True
+
+    def replace(self, budgets: Iterable[Budget]) -> tuple[Budget, ...]:
+        """Go on with budgets that were read from the ledger. One of the present day or month stays: it knows what is held."""
+        for budget in budgets:
+            own = self._budgets[budget.period]
+            if own.span != budget.span:
+                own.close()
+                self._budgets[budget.period], self._others[budget.period] = budget, own
         return tuple(self._budgets.values())
 
     def catch_up(self, period: Period, span: Span, recorded: int) -> None:

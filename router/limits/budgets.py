@@ -48,8 +48,8 @@ _MORE = 1.25
 """How much longer an answer may become than it is, where its target ignored its cap."""
 _HELD_RETRY_SECONDS = 5.0
 """When to try again where requests under way hold the rest: nobody knows when they end, or how much they leave."""
-ReadSpending = Callable[[float], Mapping[str, int]]
-"""What each caller's requests came to since a time, by the ledger, in units of money. It blocks."""
+ReadSpending = Callable[[Span], Mapping[str, int]]
+"""What each caller's requests of a day or month came to, by the ledger, in units of money. It blocks."""
 
 
 class Terms(Struct, frozen=True):
@@ -211,14 +211,15 @@ class Budgets:
         """What the ledger says. It blocks: on an event loop, ask in a thread. Raises `StoreUnusable`."""
         now, zone, read = self._now(), self._terms.zone, self._read or (lambda _: {})
         spans = [(period, span_of(period, now, zone)) for period in Period]
-        return [(period, span, read(span.begins)) for period, span in spans]
+        return [(period, span, read(span)) for period, span in spans]
 
     def recall(self, spending: Spending) -> None:
         """Count what the ledger says, for every caller that has a budget now."""
+        now, zone = self._now(), self._terms.zone
         for name in self._terms.owners:
             account = self._accounts.get(name)
-            if account is None:
-                self._accounts[name] = self._open_account(name, spending)
+            if account is None or account.budgets(now, zone) is None:
+                self._open_account(name, spending)
                 continue
             for period, span, sums in spending:
                 account.catch_up(period, span, sums.get(name, 0))
@@ -226,11 +227,14 @@ class Budgets:
             for budget, limit in limits:
                 budget.share(limit)
 
-    def _open_account(self, name: str, spending: Spending) -> Account:
+    def _open_account(self, name: str, spending: Spending) -> tuple[Budget, ...]:
+        """Begin to count, or begin again where the clock was ahead."""
         budgets = tuple(Budget(name, period, span, sums.get(name, 0), self._allowance) for period, span, sums in spending)
         for limited in limits_of(budgets, self._rights_of(name)):  # before a restart, somebody was told
             limited.budget.near_since = self._now() if limited.share >= self._terms.warn_at else None
-        return Account(*budgets)
+        if (account := self._accounts.get(name)) is None:
+            account = self._accounts[name] = Account(*budgets)
+        return account.replace(budgets)
 
     async def hold(self, caller: str, rights: Rights, decided: Decided, target: Target) -> Money:
         """Hold what an attempt at this target may cost. Raises `BudgetSpent`, or `StoreUnavailable`."""
@@ -293,8 +297,9 @@ class Budgets:
         """Every caller with a budget whose spending is known, with its budgets of this moment. No file is read."""
         now, zone = self._now(), self._terms.zone
         for name in self._terms.owners:
-            if (account := self._accounts.get(name)) is not None:
-                yield name, limits_of(account.budgets(now, zone), self._rights_of(name))
+            account = self._accounts.get(name)
+            if account is not None and (budgets := account.budgets(now, zone)) is not None:
+                yield name, limits_of(budgets, self._rights_of(name))
 
     def _say_end(self, budget: Budget) -> str:
         """When a budget is full again, in the time zone that it is counted in."""
@@ -309,14 +314,14 @@ class Budgets:
 
     def budgets_of(self, caller: str) -> tuple[Budget, ...]:
         account = self._accounts.get(caller)
-        if account is None:
-            # Nearly always it was read at the start or with a reload. This keeps the loop waiting, once for each caller.
-            try:
-                spending = self.read_spending()
-            except StoreUnusable as error:
-                raise Unavailable("the ledger cannot be read, so what is left of your budget is not known") from error
-            account = self._accounts[caller] = self._open_account(caller, spending)
-        return account.budgets(self._now(), self._terms.zone)
+        if account is not None and (found := account.budgets(self._now(), self._terms.zone)) is not None:
+            return found
+        # Nearly always it was read at the start or with a reload. This keeps the loop waiting, once for each caller.
+        try:
+            spending = self.read_spending()
+        except StoreUnusable as error:
+            raise Unavailable("the ledger cannot be read, so what is left of your budget is not known") from error
+        return self._open_account(caller, spending)
 
     def learn(self, money: Money, answers: int, facts: Sequence[Fact]) -> None:
         """Learn how long a caller's answers are, from whole ones, and which cap a target refuses."""

@@ -258,6 +258,7 @@ def build_plan(loaded: LoadedConfig, state: State, clock: Callable[[], float] = 
             plan.endpoint.secrets,
             trace,
             hides_limits=keys is not None,
+            health_path=plan.endpoint.health_path,
         )
         for plan in loaded.targets
     }

@@ -9,6 +9,7 @@ from router.config.load import LoadedConfig
 from router.contract.job import JobStore
 from router.contract.keys import digest_of
 from router.contract.shared import PostgresTerms
+from router.contract.spending import Span
 from router.contract.stores import EntryStore, ResponseStore, SessionStore, SharedUnusable
 from router.jobs.jobs import Jobs, keep_in_memory
 from router.sessions.ended_jobs import EndedJobs
@@ -21,8 +22,9 @@ from router.stores.shared import Shared, say_missing
 from router.stores.sqlite.entries import SqliteEntries
 from router.stores.sqlite.files import StoreUnwritable, create_private
 from router.stores.sqlite.lock import FileLock, StoreInUse
-from router.stores.sqlite.migrate import LEDGER, RESPONSES, Migrated, Migrations, prepare
+from router.stores.sqlite.migrate import Migrated, prepare
 from router.stores.sqlite.responses import SqliteResponses
+from router.stores.sqlite.schemas import JOBS, LEDGER, RESPONSES, Migrations
 from router.stores.sqlite.sessions import SqliteSessions
 from router.stores.sqlite.writer import SqliteWriter
 from router.stores.watches import Watches
@@ -117,8 +119,7 @@ def _make_on_postgres(terms: PostgresTerms, keep_seconds: float) -> JobStore:
 
 
 def _make_on_disk(path: Path, keep_seconds: float, address: str, watches: Watches | None) -> JobStore:
-    from router.stores.sqlite.jobs import JOBS, LOCK_SECONDS, LOOK_SECONDS, SqliteJobs
-    from router.stores.sqlite.writer import SqliteWriter
+    from router.stores.sqlite.jobs import LOCK_SECONDS, LOOK_SECONDS, SqliteJobs
 
     writer = SqliteWriter(
         path,
@@ -128,6 +129,7 @@ def _make_on_disk(path: Path, keep_seconds: float, address: str, watches: Watche
         lock_seconds=LOCK_SECONDS,
         address=address,
     )
+    _report(writer.migrated)
     return SqliteJobs(writer, keep_seconds=keep_seconds, watches=watches)
 
 
@@ -136,14 +138,12 @@ def hold_files(loaded: LoadedConfig, address: str, stack: ExitStack) -> None:
 
     Raises `StoreUnusable`, as opening them does.
     """
-    from router.stores.sqlite.jobs import JOBS  # each worker opens it at its start, since another may have a job
-
     ledger, has_own_jobs = loaded.ledger_path, loaded.shared_postgres is None
     jobs = ledger.with_name(JOBS_FILE) if ledger is not None and has_own_jobs else None
     for path, migrations in ((ledger, LEDGER), (loaded.store_path, RESPONSES), (jobs, JOBS)):
         if path is None:
             continue
-        # A file of jobs that another router uses, or that cannot be opened, is left alone.
+        # Each worker opens the file of jobs at its start. One that another router uses, or that will not open, is left alone.
         with suppress(*((StoreInUse,) if path is jobs else ())), _left_out(loaded) if path is jobs else nullcontext():
             create_private(path)
             stack.callback((lock := FileLock(path, address)).release)
@@ -162,10 +162,10 @@ def _report(done: Migrated | None) -> None:
         events.store_migrated(file=done.file, before=done.before, version=done.version, copy=done.copy.name)
 
 
-def read_spending(path: Path, since: float) -> Mapping[str, int]:
+def read_spending(path: Path, span: Span) -> Mapping[str, int]:
     from router.stores.sqlite.past import SqliteEntryReader  # loaded late: no request needs it
 
-    return SqliteEntryReader(path).read_spending(since)
+    return SqliteEntryReader(path).read_spending(span)
 
 
 def name_ledger(path: Path | None) -> str:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from router.contract.stores import AskedTooMuch, StoreUnusable
 from router.stores.folders import make_folders
+from router.stores.sqlite.schemas import LEDGER, check_version
 
 READ_SECONDS = 0.2
 WRITE_SECONDS = 5.0
@@ -158,6 +159,7 @@ def open_ledger(
             database.text_factory = partial(str, encoding="utf-8", errors="replace")
             deadline = time.monotonic() + within_seconds
             database.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS)
+            check_version(database, path, LEDGER)
             if not writes:
                 _add_newer_columns(database)
             yield database

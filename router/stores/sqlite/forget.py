@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 from router.contract.caller import Caller, SessionKey, old_record_name, record_prefix
 from router.contract.stores import StoreUnusable
-from router.stores.sqlite.damage import find_copies
 from router.stores.sqlite.files import connect, connect_to_read, is_damage, is_full
 from router.stores.sqlite.lock import find_owner
 from router.stores.sqlite.rows import transaction
+from router.stores.sqlite.schemas import find_copies
 
 _LOCK_SECONDS = 30.0
 _SLOTS = range(8)

@@ -17,16 +17,16 @@ from router.contract.stores import StoreUnusable
 from router.stores.job_records import JobQuestions, is_writable
 from router.stores.owners import is_gone
 from router.stores.sqlite import job_rows
-from router.stores.sqlite.migrate import read_migrations
+from router.stores.sqlite.migrate import forget_copies
 from router.stores.sqlite.reader import RowReader
 from router.stores.sqlite.retention import Retention
 from router.stores.sqlite.rows import is_of_the_file, transaction
+from router.stores.sqlite.schemas import JOBS
 from router.stores.sqlite.writer import SqliteWriter
 from router.stores.watches import Watches
 
 Result = TypeVar("Result")
 Work = Callable[[sqlite3.Connection], Result]
-JOBS = read_migrations("jobs")
 LOCK_SECONDS = 1.0
 """Wait for another program's lock before a job is refused."""
 LOOK_SECONDS = 1.0
@@ -288,11 +288,13 @@ class SqliteJobs(SqlJobs):
     def _forget_old(self, database: sqlite3.Connection) -> bool:
         """A few at a time, so that no job waits long."""
         with transaction(database):
-            deleted = job_rows.forget_old(database, self._retention.find_limit(database), _DELETED_AT_ONCE)
+            oldest = self._retention.find_limit(database)
+            deleted = job_rows.forget_old(database, oldest, _DELETED_AT_ONCE)
         self._retention.count(deleted)
         if deleted == _DELETED_AT_ONCE:
             return True
         self._retention.conclude()
+        forget_copies(self._writer.path, oldest)
         return False
 
 

@@ -13,7 +13,8 @@ from router.contract.features import HASHING
 from router.contract.past import MarkedTurn, Marks, RecordedTurn
 from router.contract.words import Tier, TurnKind
 from router.stores.sqlite.files import open_ledger
-from router.stores.sqlite.migrate import LEDGER, Migrated, prepare
+from router.stores.sqlite.migrate import Migrated, prepare
+from router.stores.sqlite.schemas import LEDGER
 
 _MARK = """
     INSERT INTO misjudged

@@ -32,7 +32,7 @@ from router.contract.past import (
     TurnsAsked,
     TurnsPage,
 )
-from router.contract.spending import UNITS_PER_USD
+from router.contract.spending import UNITS_PER_USD, Span
 from router.contract.words import PERSONS_KINDS, Outcome, Tier, TurnKind
 from router.stores.sqlite import pages
 from router.stores.sqlite.files import open_ledger
@@ -97,12 +97,13 @@ _SUMS = f"""
 """  # noqa: S608  fixed names
 _SPENDING = f"""
     SELECT caller, sum(CAST(round(cost_usd * {UNITS_PER_USD}) AS INTEGER)) FROM entries
-    WHERE at >= ? AND cost_usd IS NOT NULL GROUP BY +caller
+    WHERE at >= ? AND at < ? AND cost_usd IS NOT NULL GROUP BY +caller
 """  # noqa: S608  fixed names
 """Costs are rounded to integers first: a sum of floats depends on row order."""
 
 _SPENT = """
-    SELECT +caller, key, sum(cost_usd) FILTER (WHERE at >= ?), sum(cost_usd) FILTER (WHERE at >= ?), max(at)
+    SELECT +caller, key, sum(cost_usd) FILTER (WHERE at >= ? AND at < ?),
+        sum(cost_usd) FILTER (WHERE at >= ? AND at < ?), max(at)
     FROM entries GROUP BY 1, 2
 """
 
@@ -221,13 +222,13 @@ class SqliteEntryReader:
             ((asked_for,),) = database.execute("SELECT count(*) FROM looked_at WHERE is_asked_for")
             return Sums(calls, expected, moved, count_misjudged(database, since, caller), asked_for)
 
-    def read_spending(self, since: float) -> dict[str, int]:
+    def read_spending(self, span: Span) -> dict[str, int]:
         with open_ledger(self.path) as database:
-            return dict(database.execute(_SPENDING, (since,)).fetchall())
+            return dict(database.execute(_SPENDING, span).fetchall())
 
-    def read_spent(self, day: float, month: float) -> list[CallerSums]:
+    def read_spent(self, day: Span, month: Span) -> list[CallerSums]:
         with open_ledger(self.path) as database:
-            return [CallerSums(*row) for row in database.execute(_SPENT, (day, month))]
+            return [CallerSums(*row) for row in database.execute(_SPENT, (*day, *month))]
 
     def find_turn(self, request_id: str | None, caller: str | None = None) -> RecordedTurn | None:
         """The last turn a person began, or a decided request by its id."""

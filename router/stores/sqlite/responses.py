@@ -9,6 +9,7 @@ from typing import Any
 from router.contract.caller import Caller
 from router.contract.stores import StoredResponse, StoreUnusable
 from router.stores.sqlite.files import FAILURES
+from router.stores.sqlite.migrate import forget_copies
 from router.stores.sqlite.reader import SqliteReader
 from router.stores.sqlite.retention import Retention
 from router.stores.sqlite.rows import Row
@@ -99,4 +100,5 @@ class SqliteResponses:
         oldest = self._retention.find_limit(database)
         self._retention.count(database.execute("DELETE FROM transcripts WHERE at < ?", (oldest,)).rowcount)
         self._retention.conclude()
+        forget_copies(self._writer.path, oldest)
         return False

@@ -31,9 +31,10 @@ from router.stores.sqlite.files import (
     kind_of,
 )
 from router.stores.sqlite.lock import FileLock
-from router.stores.sqlite.migrate import Migrations, prepare
+from router.stores.sqlite.migrate import prepare
 from router.stores.sqlite.reader import RowReader
 from router.stores.sqlite.rows import Row, write_rows
+from router.stores.sqlite.schemas import Migrations
 
 Result = TypeVar("Result")
 Upkeep = Callable[[sqlite3.Connection], bool]

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from router.cli import main
-from router.stores.sqlite.migrate import LEDGER
+from router.stores.sqlite.schemas import LEDGER
 from tests.conftest import SIMULATED
 from tests.router.cli.recorded import record_turns
 from tests.tools.ledgers import write_ledger

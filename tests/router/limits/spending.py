@@ -30,7 +30,7 @@ SOON_SECONDS = 60.0
 
 
 def make_budgets(
-    rights: Rights, *, read=lambda since: {}, now=lambda: 1_000_000.0, caller: str = ADA.name, allowance=ALONE, **terms
+    rights: Rights, *, read=lambda span: {}, now=lambda: 1_000_000.0, caller: str = ADA.name, allowance=ALONE, **terms
 ) -> Budgets:
     budgets = Budgets(read, now, allowance)
     budgets.follow(Terms({caller: rights}, **terms))

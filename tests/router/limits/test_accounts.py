@@ -1,6 +1,9 @@
 """What a caller has spent, and what is held."""
 
 from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
+import pytest
 
 from router.contract.rights import Rights
 from router.contract.spending import Period, span_of
@@ -19,12 +22,40 @@ def amounts(account: Account, now: float = NOON) -> dict[str, tuple[int, int]]:
     return {str(budget.period): (budget.spent, budget.held) for budget in account.budgets(now, UTC)}
 
 
-def test_a_new_day_is_full_the_month_goes_on_and_a_clock_that_is_set_back_begins_no_other_day():
+def test_a_new_day_is_full_and_the_month_goes_on():
     account = open_account(spent=80)
 
-    assert amounts(account, NOON - DAY) == {"day": (80, 0), "month": (80, 0)}
     assert amounts(account, NOON + DAY) == {"day": (0, 0), "month": (80, 0)}
     assert amounts(account, NOON + 20 * DAY) == {"day": (0, 0), "month": (0, 0)}
+
+
+def test_a_clock_that_was_ahead_returns_to_the_budgets_of_its_day():
+    account = open_account(spent=80)
+    for budget in account.budgets(NOON + 40 * DAY, UTC):
+        budget.settle(0, 7)
+
+    assert amounts(account, NOON) == {"day": (80, 0), "month": (80, 0)}
+    assert amounts(account, NOON + 40 * DAY) == {"day": (7, 0), "month": (7, 0)}
+
+
+def test_the_budgets_of_a_day_before_the_account_was_opened_are_for_the_ledger_to_say():
+    account = open_account(spent=80)
+
+    assert account.budgets(NOON - DAY, UTC) is None
+
+    account.replace(Budget("ada", period, span_of(period, NOON - DAY, UTC), 5) for period in Period)
+    assert amounts(account, NOON - DAY) == {"day": (5, 0), "month": (80, 0)}
+
+
+@pytest.mark.parametrize(("day", "hours"), [((2026, 3, 29), 23), ((2026, 10, 25), 25)])
+def test_a_day_on_which_clocks_are_changed_has_one_budget_from_its_first_to_its_last_second(day, hours):
+    berlin = ZoneInfo("Europe/Berlin")
+    midnight = datetime(*day, tzinfo=berlin).timestamp()
+    account = Account(Budget("ada", Period.DAY, span_of(Period.DAY, midnight, berlin), 80))
+
+    spent = [account.budgets(midnight + seconds, berlin)[0].spent for seconds in range(0, hours * 3_600 + 1, 1_800)]
+
+    assert spent == [80] * 2 * hours + [0]
 
 
 def test_a_request_that_ends_on_another_day_is_paid_from_the_day_on_which_it_began():

@@ -247,7 +247,7 @@ async def test_the_larger_share_of_day_and_month_is_told_from_the_limit_of_the_c
 
 async def test_a_share_is_never_rounded_up_to_the_whole():
     rights = Rights(daily_usd=1.2)
-    budgets = make_budgets(rights, read=lambda since: {"ada": as_units(1.0999)}, warn_at=0.8)
+    budgets = make_budgets(rights, read=lambda span: {"ada": as_units(1.0999)}, warn_at=0.8)
 
     assert await spend(budgets, 0.0, rights) == {"x-tandem-budget": "0.91"}
 
@@ -256,21 +256,22 @@ async def test_what_the_ledger_has_counts_again_after_a_restart_and_nobody_is_wa
     read = listen()
     asked = []
 
-    def ledger(since: float) -> dict[str, int]:
-        asked.append(since)
+    def ledger(span) -> dict[str, int]:
+        asked.append(span)
         return {"ada": as_units(0.85)}
 
     budgets = make_budgets(ONE, read=ledger, now=lambda: NOON)
 
     assert spent(budgets) == (0.85, 0.0)
-    assert asked == [datetime(2026, 11, 16, tzinfo=UTC).timestamp(), datetime(2026, 11, 1, tzinfo=UTC).timestamp()]
+    days = [datetime(2026, *day, tzinfo=UTC).timestamp() for day in ((11, 16), (11, 17), (11, 1), (12, 1))]
+    assert asked == [tuple(days[:2]), tuple(days[2:])]
     assert await spend(budgets, 0.01) == {"x-tandem-budget": "0.85"}
     assert read() == []
 
 
 async def test_a_caller_who_gets_a_budget_by_a_reload_has_spent_what_the_ledger_says():
     ledger = {"ada": as_units(0.1), "bob": as_units(0.7)}
-    budgets = make_budgets(ONE, read=lambda since: ledger)
+    budgets = make_budgets(ONE, read=lambda span: ledger)
 
     budgets.follow(Terms({"ada": ONE, "bob": ONE}))
 
@@ -279,7 +280,7 @@ async def test_a_caller_who_gets_a_budget_by_a_reload_has_spent_what_the_ledger_
 
 async def test_who_loses_a_budget_and_gets_another_has_spent_what_the_ledger_says_meanwhile():
     ledger = {"ada": 0}
-    budgets = make_budgets(ONE, read=lambda since: ledger)
+    budgets = make_budgets(ONE, read=lambda span: ledger)
     await spend(budgets, 0.05)
 
     budgets.follow(Terms({"ada": Rights()}))
@@ -290,7 +291,7 @@ async def test_who_loses_a_budget_and_gets_another_has_spent_what_the_ledger_say
 
 
 async def test_a_reload_forgets_nothing_that_is_not_written_yet_or_is_held():
-    budgets, exchange = make_budgets(ONE, read=lambda since: {"ada": as_units(0.02)}), exchange_of()
+    budgets, exchange = make_budgets(ONE, read=lambda span: {"ada": as_units(0.02)}), exchange_of()
     await spend(budgets, 0.05)
 
     async with hold(budgets, exchange, decided_for(SPARK, **DIME), ONE):
@@ -312,7 +313,7 @@ async def test_a_request_of_a_plan_in_which_its_caller_had_a_budget_is_served_af
 
 
 async def test_a_ledger_that_cannot_be_read_is_no_empty_ledger():
-    def read(since: float) -> dict[str, int]:
+    def read(span) -> dict[str, int]:
         if is_broken:
             raise StoreUnusable("x.db: not a usable ledger")
         return {}
@@ -334,7 +335,7 @@ async def test_a_caller_without_a_budget_is_not_counted():
 
 
 async def test_the_picture_says_what_is_left_and_when_it_is_full_again():
-    budgets = make_budgets(ONE, read=lambda since: {"ada": as_units(0.25)}, now=lambda: NOON)
+    budgets = make_budgets(ONE, read=lambda span: {"ada": as_units(0.25)}, now=lambda: NOON)
 
     assert budgets.picture("ada") == {
         "day": {
@@ -473,7 +474,7 @@ def test_fifty_at_once_spend_most_of_a_dollar_and_never_more(kind, has_limit, se
 
 async def test_the_used_part_is_that_of_the_day_or_the_month_where_it_is_more():
     rights = Rights(daily_usd=1.0, monthly_usd=10.0)
-    budgets = make_budgets(rights, read=lambda since: {"ada": as_units(0.25)}, now=lambda: NOON)
+    budgets = make_budgets(rights, read=lambda span: {"ada": as_units(0.25)}, now=lambda: NOON)
 
     assert budgets.used_part("ada") == 0.25
 
@@ -546,7 +547,7 @@ async def test_of_two_budgets_that_are_spent_the_monthly_is_shown():
 
 
 async def test_what_was_nearly_spent_before_a_restart_still_is():
-    budgets = make_budgets(ONE, now=HandClock(NOON), read=lambda since: {"ada": as_units(0.9)})
+    budgets = make_budgets(ONE, now=HandClock(NOON), read=lambda span: {"ada": as_units(0.9)})
 
     assert [notice.text for notice in budgets.find_troubles()] == ["ada: 90% of the daily budget of 1.00 USD is spent"]
 
@@ -554,8 +555,8 @@ async def test_what_was_nearly_spent_before_a_restart_still_is():
 async def test_no_file_is_read():
     reads: list[float] = []
 
-    def read(since: float):
-        reads.append(since)
+    def read(span):
+        reads.append(span)
         return {}
 
     budgets = make_budgets(ONE, read=read, now=HandClock(NOON))
@@ -563,6 +564,69 @@ async def test_no_file_is_read():
     budgets.find_troubles()
 
     assert reads == []
+
+
+class Rows:
+    """What a ledger adds up: rows with a moment and a cost."""
+
+    def __init__(self, *rows: tuple[float, float]) -> None:
+        self.rows = list(rows)
+
+    def __call__(self, span):
+        return {"ada": sum(as_units(cost) for at, cost in self.rows if span.begins <= at < span.ends)}
+
+
+async def test_a_clock_that_was_ahead_for_one_request_changes_no_budget_of_today():
+    rows, clock = Rows((NOON - 60, 0.3)), HandClock(NOON)
+    budgets = make_budgets(ONE, read=rows, now=clock)
+    await spend(budgets, 0.05)
+
+    clock.now = NOON + 40 * DAY
+    await spend(budgets, 0.9)
+    rows.rows.append((clock.now, 0.9))
+    clock.now = NOON + 1
+
+    assert spent(budgets) == (0.35, 0.0)
+    await spend(budgets, 0.05)
+    budgets.recall(budgets.read_spending())
+    assert spent(budgets) == (0.4, 0.0)
+
+
+async def test_a_router_that_started_with_its_clock_ahead_reads_the_ledger_again_when_it_is_right():
+    rows, clock = Rows((NOON - 60, 0.99), (NOON + 40 * DAY, 0.2)), HandClock(NOON + 40 * DAY)
+    budgets = make_budgets(ONE, read=rows, now=clock)
+    assert spent(budgets) == (0.2, 0.0)
+
+    clock.now = NOON
+
+    assert spent(budgets) == (0.99, 0.0)
+    assert budgets.picture("ada")["day"]["resets_at"] == "2026-11-17T00:00:00+00:00"
+    await refuse(budgets)
+    clock.now = NOON + DAY
+    assert spent(budgets) == (0.0, 0.0)
+
+
+async def test_a_clock_that_is_set_back_over_midnight_and_comes_there_again_forgets_nothing():
+    clock = HandClock(midnight := NOON + DAY / 2)
+    budgets = make_budgets(ONE, now=clock)
+    await spend(budgets, 0.05)
+
+    clock.now = midnight - 3_600
+    assert spent(budgets) == (0.0, 0.0)
+    await spend(budgets, 0.02)
+    clock.now = midnight + 1
+
+    assert spent(budgets) == (0.05, 0.0)
+
+
+async def test_a_notice_of_a_budget_waits_for_the_ledger_where_the_clock_was_ahead():
+    clock = HandClock(NOON + 40 * DAY)
+    budgets = make_budgets(ONE, now=clock, read=Rows((NOON, 0.9)))
+    clock.now = NOON
+
+    assert budgets.find_troubles() == []
+    budgets.recall(budgets.read_spending())
+    assert [notice.text for notice in budgets.find_troubles()] == ["ada: 90% of the daily budget of 1.00 USD is spent"]
 
 
 def part_of(pool):
@@ -583,7 +647,7 @@ async def test_of_a_budget_that_routers_share_what_a_request_may_cost_is_set_asi
 async def test_what_the_ledger_says_is_told_to_all_routers_before_anybody_asks_for_that_budget_here():
     pool, unspent = Pool(), Pool()
 
-    make_budgets(ONE, allowance=pool, read=lambda since: {"ada": 77})
+    make_budgets(ONE, allowance=pool, read=lambda span: {"ada": 77})
     make_budgets(ONE, allowance=unspent)
 
     assert part_of(pool).recalled == 77

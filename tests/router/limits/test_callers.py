@@ -52,7 +52,7 @@ class Desk:
 
     def __init__(self, rights, spent=0):
         self.rights, self.clock, self.sink = rights, HandClock(), RecordingSink()
-        budgets = Budgets(lambda since: {LOCAL.name: spent}, lambda: 1_000_000.0)
+        budgets = Budgets(lambda span: {LOCAL.name: spent}, lambda: 1_000_000.0)
         budgets.follow(Terms({LOCAL.name: rights}))
         self.limits = CallerLimits({LOCAL.name: rights}, CallerRates(self.clock), budgets)
 

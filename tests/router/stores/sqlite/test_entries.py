@@ -10,7 +10,7 @@ from router.contract.caller import LOCAL
 from router.contract.entry import COLUMNS
 from router.contract.shared import Origin
 from router.stores.sqlite.entries import SqliteEntries
-from router.stores.sqlite.migrate import LEDGER, tables_of
+from router.stores.sqlite.schemas import LEDGER, tables_of
 from router.stores.sqlite.writer import SqliteWriter
 from tests.tools.kept import explain_shortly, make_entry, open_entries, remove_database
 from tests.tools.running import read_entries

@@ -9,7 +9,8 @@ import pytest
 from router.contract.caller import Caller
 from router.contract.stores import StoreUnusable
 from router.stores.sqlite.forget import forget_caller, forget_in_copies
-from router.stores.sqlite.migrate import LEDGER, prepare
+from router.stores.sqlite.migrate import prepare
+from router.stores.sqlite.schemas import LEDGER
 from tests.router.stores.two_callers import ask, found_in, write_two
 
 ADA = Caller("ada")

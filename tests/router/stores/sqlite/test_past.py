@@ -13,6 +13,7 @@ import pytest
 from router.contract.caller import Caller
 from router.contract.entry import Attempt, Pace
 from router.contract.past import TurnsAsked
+from router.contract.spending import Span
 from router.contract.stores import StoreUnusable
 from router.contract.words import Outcome, Tier, TurnKind
 from router.past.rows import read_call
@@ -25,6 +26,7 @@ from tests.tools.kept import ANN, make_call, make_entry
 from tests.tools.ledgers import write_ledger
 
 NOW = time.time()
+EVER = Span(0, float("inf"))
 
 
 def as_is(row):
@@ -36,8 +38,8 @@ QUESTIONS: dict[str, Callable[[SqliteEntryReader], object]] = {
     "newest": lambda ledger: ledger.read_newest(0, 5),
     "sessions": lambda ledger: ledger.read_sessions(0, 5),
     "sums": lambda ledger: ledger.read_sums(0),
-    "spent": lambda ledger: ledger.read_spent(0, 0),
-    "spending": lambda ledger: ledger.read_spending(0),
+    "spent": lambda ledger: ledger.read_spent(EVER, EVER),
+    "spending": lambda ledger: ledger.read_spending(EVER),
     "turn": lambda ledger: ledger.find_turn(None),
     "beginning": lambda ledger: ledger.find_beginning("req_1"),
     "undecided": lambda ledger: ledger.find_undecided("req_1"),
@@ -208,7 +210,10 @@ def test_what_callers_spent_is_summed_since_the_day_and_the_month_began(write):
         call("4", caller=ANN, at=NOW - 200, cost_usd=8.0),
     )
 
-    found = {sums.caller: (sums.today_usd, sums.month_usd, sums.last_at) for sums in ledger.read_spent(NOW - 60, NOW - 150)}
+    found = {
+        sums.caller: (sums.today_usd, sums.month_usd, sums.last_at)
+        for sums in ledger.read_spent(Span(NOW - 60, NOW + 60), Span(NOW - 150, NOW + 60))
+    }
 
     assert found == {"local": (2.0, 3.0, NOW - 10), ANN.name: (None, None, NOW - 200)}
 
@@ -280,12 +285,21 @@ def test_no_more_rows_are_looked_at_than_asked_for_and_it_is_said_how_far_back_t
     assert [one.line.id for one in ledger.read_recent_calls(as_is, NOW, 4, "bob").calls] == ["3", "5"]
 
 
-def test_spending_is_summed_by_caller_since_a_time_to_the_last_unit(write):
+def test_spending_is_summed_by_caller_between_two_moments_to_the_last_unit(write):
     rows = [call(f"a{number}", caller=Caller("ada"), cost_usd=0.1) for number in range(10)]
     rows += [call("b", caller=Caller("bob"), cost_usd=0.00000001), call("c", caller=Caller("bob"), cost_usd=None)]
     rows += [call("old", caller=Caller("ada"), cost_usd=5.0, at=NOW - 100)]
+    rows += [call(f"ahead {at}", caller=Caller("ada"), cost_usd=5.0, at=at) for at in (NOW + 50, NOW + 40 * 86_400)]
 
-    assert write(*rows).read_spending(NOW - 50) == {"ada": 100_000_000, "bob": 1}
+    assert write(*rows).read_spending(Span(NOW - 50, NOW + 50)) == {"ada": 100_000_000, "bob": 1}
+
+
+def test_what_a_caller_spent_today_leaves_out_a_row_that_is_dated_ahead(write):
+    ledger = write(*(call(str(at), caller=Caller("ada"), cost_usd=0.1, at=at) for at in (NOW, NOW + 40 * 86_400)))
+
+    (sums,) = ledger.read_spent(Span(NOW - 60, NOW + 60), Span(NOW - 90, NOW + 90))
+
+    assert (sums.today_usd, sums.month_usd) == (0.1, 0.1)
 
 
 def test_one_callers_past_holds_nothing_of_another(write):
@@ -378,6 +392,6 @@ def test_in_a_ledger_that_names_keys_what_was_spent_is_told_by_key(tmp_path):
             database.execute("ALTER TABLE entries ADD COLUMN key TEXT")
         database.execute("UPDATE entries SET key = 'aaaaaaaa' WHERE id < '3'")
 
-    spent = {sums.key: sums.today_usd for sums in SqliteEntryReader(path).read_spent(0, 0)}
+    spent = {sums.key: sums.today_usd for sums in SqliteEntryReader(path).read_spent(EVER, EVER)}
 
     assert spent == {"aaaaaaaa": 3.0, None: 4.0}
