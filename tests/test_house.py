@@ -349,7 +349,7 @@ BUDGETS = {
     "contract": (4960, 38),
     "dispatch": (4410, 35),
     "past": (3991, 25),
-    "config": (3400, 20),
+    "config": (3515, 21),
     "sessions": (3194, 25),
     "limits": (2335, 13),
     "telemetry": (2112, 17),
