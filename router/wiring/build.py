@@ -60,6 +60,7 @@ from router.wiring.own_policies import Guarded, list_hooks, open_policy
 from router.wiring.registry import ADAPTERS, POLICIES, BackgroundPolicy, RightsPolicy, SubagentPolicy
 from router.wiring.reloader import Reloader
 from router.wiring.revoking import Revoking
+from router.wiring.secret_watch import SecretWatch
 from router.wiring.sharing import make_tokens, observe_targets, recognise_repeats, show_others
 from router.wiring.stores import (
     keep_entries,
@@ -125,7 +126,8 @@ def build_house(
     if reloader is not None and loaded.keys is not None:
         revoked = state.shared.revoked_keys if state.shared is not None else None
         watch = KeyWatch(reloader, Revoking(house, jobs), revoked=revoked)
-    return Built(house, ledger, own.text, reloader, notices, alerts, show_others(state), jobs, watch, closing, group)
+    secrets = SecretWatch(reloader) if reloader is not None else None
+    return Built(house, ledger, own.text, reloader, notices, alerts, show_others(state), jobs, watch, secrets, closing, group)
 
 
 def _follow(state: State, jobs: Jobs, alerts: Alerts, loaded: LoadedConfig) -> None:

@@ -26,6 +26,7 @@ from router.stores.sqlite.writer import SqliteWriter
 from router.wiring.key_watch import KeyWatch
 from router.wiring.own_policies import list_troubles
 from router.wiring.reloader import Reloader
+from router.wiring.secret_watch import SecretWatch
 
 if TYPE_CHECKING:
     from router.page.others import OtherRouters
@@ -55,6 +56,8 @@ class Built:
     """Background work."""
     key_watch: KeyWatch | None = None
     """Takes changes of the key file; None where callers need no key."""
+    secret_watch: SecretWatch | None = None
+    """Takes changes of `.env` and the certificate; None where there is no file to read again."""
     closing: AsyncExitStack = field(default_factory=AsyncExitStack)
     """Closes what was opened, the last part first."""
     group: Group | None = None
@@ -75,6 +78,8 @@ class Built:
         self.watch_loop()
         self.resume_jobs()
         self._tasks.append(supervise(self.watch_keys, name="watch keys"))
+        if self.secret_watch is not None:
+            self._tasks.append(supervise(self.secret_watch.watch, name="watch secrets"))
         if self.ledger_path is not None:
             self._tasks.append(supervise(self.keep_learning, name="learn"))
         if reports_troubles:

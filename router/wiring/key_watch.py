@@ -69,7 +69,7 @@ class KeyWatch:
         path = self._reloader.loaded.keys_path or self._path  # `keys:` was removed from the config: that needs a restart
         if path is None:
             return
-        mark = await asyncio.to_thread(_mark, path)
+        mark = await asyncio.to_thread(mark_of, path)
         if path == self._path and mark == self._seen:
             await self._check_gone()
             return
@@ -145,11 +145,11 @@ def _read(path: Path, mark: Mark) -> KeyRing:
     try:
         return read_key_file(path).ring
     finally:
-        if _mark(path) != mark:
+        if mark_of(path) != mark:
             raise _StillWritten
 
 
-def _mark(path: Path) -> Mark:
+def mark_of(path: Path) -> Mark:
     try:
         found = path.stat()
     except OSError:
