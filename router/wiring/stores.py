@@ -10,7 +10,7 @@ from router.contract.job import JobStore
 from router.contract.keys import digest_of
 from router.contract.shared import PostgresTerms
 from router.contract.spending import Span
-from router.contract.stores import EntryStore, ResponseStore, SessionStore, SharedUnusable
+from router.contract.stores import EntryStore, ResponseStore, SessionStore, SharedUnusable, StoreUnusable
 from router.jobs.jobs import Jobs, keep_in_memory
 from router.sessions.ended_jobs import EndedJobs
 from router.settle.kept import explain_row
@@ -166,7 +166,10 @@ def read_spending(ledger: SqliteWriter, span: Span) -> Mapping[str, int]:
 
     if not ledger.was_open:
         ledger.check_written()
-    return SqliteEntryReader(ledger.path).read_spending(span)
+    try:
+        return SqliteEntryReader(ledger.path).read_spending(span)
+    except StoreUnusable as error:  # told to callers, who need not know the folder
+        raise StoreUnusable(str(error).replace(str(ledger.path), ledger.path.name)) from error
 
 
 def name_ledger(path: Path | None) -> str:
