@@ -3,11 +3,9 @@
 import argparse
 import contextlib
 import os
-import sqlite3
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 from router.cli import Ended, installed_version
 from router.cli.common import (
@@ -24,12 +22,10 @@ from router.contract.request import Json, JsonObject
 from router.contract.stores import StoreUnusable
 from router.screen.figures import plural
 from router.stores.sqlite.archive import DATABASES, OWN, Item, Manifest, read_manifest, restore_archive, write_archive
-from router.stores.sqlite.compact import Pages, free_some, read_pages, rewrite
-from router.stores.sqlite.files import WRITE_SECONDS, connect, connect_to_read, is_full, side_files
-from router.stores.sqlite.lock import FileLock, StoreInUse, find_owner
-from router.stores.sqlite.migrate import UPKEEP
+from router.stores.sqlite.compact import shrink
+from router.stores.sqlite.lock import StoreInUse, find_owner
 from router.stores.sqlite.past import wait_for_writer
-from router.stores.sqlite.schemas import find_copies, read_tables, read_version
+from router.stores.sqlite.state import CopyState, FileState, look_at_file, measure_copy
 from router.wiring.stores import JOBS_FILE
 
 EXAMPLES = (
@@ -40,9 +36,6 @@ EXAMPLES = (
     "ledger compact",
 )
 _NAMES = {"tandem.db": "ledger", "responses.db": "responses", "jobs.db": "jobs"}
-_TABLES = {"tandem.db": "entries", "responses.db": "transcripts", "jobs.db": "jobs"}
-_PAUSE_SECONDS = 0.1
-"""Between steps next to a router, so that it can write."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -83,76 +76,38 @@ def _find_databases(files: Files) -> dict[str, Path]:
     return {name: path.resolve() for name, path in found if path is not None and path.is_file()}
 
 
-class _Copy(NamedTuple):
-    path: Path
-    size: int
-    at: float
-
-
-class _Status(NamedTuple):
-    name: str
-    path: Path
-    log_bytes: int
-    copies: list[_Copy]
-    pages: Pages | None = None
-    schema: int = 0
-    rows: tuple[tuple[str, int], ...] = ()
-    oldest: float | None = None
-    newest: float | None = None
-    problem: str = ""
-
-
 def _show_status(arguments: argparse.Namespace) -> int:
     files = _find(arguments.config)
-    found = [_look(name, path) for name, path in _find_databases(files).items()]
-    folders = {path.parent for path in (files.folder / "config.yaml", *(one.path for one in found))}
+    found = {name: look_at_file(path) for name, path in _find_databases(files).items()}
+    folders = {path.parent for path in (files.folder / "config.yaml", *(one.path for one in found.values()))}
     backups = [backup for folder in sorted(folders) for backup in _find_backups(folder)]
     if arguments.json:
         print_json(_as_json(found, backups))
         return 0
     if not found:
         say("no file is kept yet")
-    for one in found:
-        print("\n".join(_describe(one)))
+    for name, one in found.items():
+        print("\n".join(_describe(name, one)))
     for backup in backups:
         print(f"backup     {backup.path}: {_size(backup.size)}, of {_day(backup.at)}")
-    return 1 if any(one.problem for one in found) else 0
+    return 1 if any(one.problem for one in found.values()) else 0
 
 
-def _look(name: str, path: Path) -> _Status:
-    log = side_files(path)[0]
-    found = _Status(name, path, log.stat().st_size if log.exists() else 0, [_measure(copy) for copy in find_copies(path)])
-    try:
-        with contextlib.closing(connect_to_read(path, WRITE_SECONDS)) as database:
-            tables, ages = read_tables(database), f"SELECT min(at), max(at) FROM {_TABLES[name]}"  # noqa: S608  ours
-            count = 'SELECT count(*) FROM "{}"'.format
-            rows = tuple((table, database.execute(count(table)).fetchone()[0]) for table in tables if table != UPKEEP)
-            oldest, newest = database.execute(ages).fetchone() if _TABLES[name] in tables else (None, None)
-            pages, schema = read_pages(database), read_version(database)
-            return found._replace(pages=pages, schema=schema, rows=rows, oldest=oldest, newest=newest)
-    except sqlite3.Error as error:
-        return found._replace(problem=str(error))
-
-
-def _measure(path: Path) -> _Copy:
-    return _Copy(path, (there := path.stat()).st_size, there.st_mtime)
-
-
-def _find_backups(folder: Path) -> Iterator[_Copy]:
+def _find_backups(folder: Path) -> Iterator[CopyState]:
     for path in sorted(folder.glob("*.tar")):
         with contextlib.suppress(StoreUnusable, OSError):
-            yield _measure(path)._replace(at=read_manifest(path).at)
+            yield measure_copy(path)._replace(at=read_manifest(path).at)
 
 
-def _describe(one: _Status) -> Iterator[str]:
-    yield f"{_NAMES[one.name]:<11}{one.path}"
+def _describe(name: str, one: FileState) -> Iterator[str]:
+    yield f"{_NAMES[name]:<11}{one.path}"
     if one.pages is None:
         yield f"           cannot be read: {one.problem}"
     else:
         pages = one.pages
-        known = len(DATABASES[one.name])
+        known = len(DATABASES[name])
         schema = f"schema {one.schema}" if one.schema == known else f"schema {one.schema} (this Tandem writes {known})"
-        whole = _size(pages.total * pages.size)
+        whole = _size(pages.total_bytes)
         yield f"           {whole}, {_size(pages.free_bytes)} of it free; log {_size(one.log_bytes)}; {schema}"
         if pages.are_worth_freeing and not pages.is_mapped:
             yield f"           shrinks only while no router runs: {command_name()} ledger compact"
@@ -164,17 +119,17 @@ def _describe(one: _Status) -> Iterator[str]:
         yield f"           copy {copy.path.name}: {_size(copy.size)}, of {_day(copy.at)}"
 
 
-def _as_json(found: list[_Status], backups: list[_Copy]) -> JsonObject:
+def _as_json(found: dict[str, FileState], backups: list[CopyState]) -> JsonObject:
     return {
         "files": [
             {
-                "store": _NAMES[one.name],
+                "store": _NAMES[name],
                 "path": str(one.path),
-                "bytes": one.pages.total * one.pages.size if one.pages else one.path.stat().st_size,
+                "bytes": one.pages.total_bytes if one.pages else one.path.stat().st_size,
                 "free_bytes": one.pages.free_bytes if one.pages else None,
                 "log_bytes": one.log_bytes,
                 "schema": one.schema,
-                "newest_schema": len(DATABASES[one.name]),
+                "newest_schema": len(DATABASES[name]),
                 "rows": dict(one.rows),
                 "oldest_at": one.oldest,
                 "newest_at": one.newest,
@@ -183,13 +138,13 @@ def _as_json(found: list[_Status], backups: list[_Copy]) -> JsonObject:
                 "copies": _list_copies(one.copies),
                 "problem": one.problem or None,
             }
-            for one in found
+            for name, one in found.items()
         ],
         "backups": _list_copies(backups),
     }
 
 
-def _list_copies(copies: list[_Copy]) -> list[Json]:
+def _list_copies(copies: list[CopyState]) -> list[Json]:
     return [{"path": str(copy.path), "bytes": copy.size, "at": copy.at} for copy in copies]
 
 
@@ -264,31 +219,9 @@ def _compact(arguments: argparse.Namespace) -> int:
     if not found:
         raise Ended(1, "no file is kept yet")
     for path in found.values():
-        try:
-            before, after = _shrink(path)
-        except sqlite3.Error as error:
-            why = "the disk is full: to rewrite a file needs room for another" if is_full(error) else str(error)
-            raise Ended(1, f"{path}: {why}") from error
+        before, after = shrink(path)
         print(f"{path}: {_size(before)}, now {_size(after)}" if after < before else f"{path}: {_size(after)}, nothing to free")
     return 0
-
-
-def _shrink(path: Path) -> tuple[int, int]:
-    """Bytes before and after. Raises `StoreInUse` for a file that can only be rewritten."""
-    with contextlib.closing(connect(path)) as database:
-        pages = read_pages(database)
-        if not pages.is_mapped:
-            lock = FileLock(path)
-            try:
-                rewrite(database)
-            finally:
-                lock.release()
-        while pages.is_mapped and free_some(database):
-            if find_owner(path) is not None:
-                time.sleep(_PAUSE_SECONDS)
-        database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        after = read_pages(database)
-        return pages.total * pages.size, after.total * after.size
 
 
 def _size(size: float) -> str:

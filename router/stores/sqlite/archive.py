@@ -25,7 +25,8 @@ from router.stores.folders import make_folders
 from router.stores.sqlite.damage import read_damage
 from router.stores.sqlite.files import WRITE_SECONDS, connect, connect_to_read, side_files
 from router.stores.sqlite.lock import FileLock
-from router.stores.sqlite.schemas import JOBS, LEDGER, RESPONSES, Migrations, check_version, read_tables
+from router.stores.sqlite.schemas import JOBS, LEDGER, RESPONSES, Migrations, check_version
+from router.stores.sqlite.state import count_tables
 
 DATABASES: dict[str, Migrations] = {"tandem.db": LEDGER, "responses.db": RESPONSES, "jobs.db": JOBS}
 """Names of databases in an archive."""
@@ -129,10 +130,7 @@ def _copy(item: Item, copy: Path, source: sqlite3.Connection | None) -> Member:
             target.execute("PRAGMA journal_mode = OFF")
             source.backup(target, pages=_STEP_PAGES, progress=lambda *_: time.sleep(_STEP_SECONDS))
             schema = check_version(target, item.path, DATABASES[item.name])
-            rows = {
-                table: int(target.execute(f'SELECT count(*) FROM "{table}"').fetchone()[0])  # noqa: S608  ours
-                for table in read_tables(target)
-            }
+            rows = count_tables(target)
     with copy.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     return Member(item.name, item.place, copy.stat().st_size, digest, schema, rows)
