@@ -54,6 +54,7 @@ class LoopWatch:
         """Watch the running loop from now on."""
         self._loop, self._thread_id = asyncio.get_running_loop(), threading.get_ident()
         self._timer = self._loop.call_later(self._start_seconds, self._begin)
+        self._process_clock.expect(self._clock() + self._start_seconds)
 
     def close(self) -> None:
         self._is_closed.set()
