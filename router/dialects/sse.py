@@ -26,7 +26,13 @@ _find_texts = re.compile(
     rb'"(?:text|content|reasoning|reasoning_content|refusal|thinking|partial_json|arguments)":' + _TEXT
 ).findall
 _is_of_responses = re.compile(rb'"type":\s*"response\.').search
+_THOUGHT_TWICE = b'"reasoning":', b'"reasoning_content":'
+_THOUGHT_IN_DETAIL = b'"reasoning_details":'
+"""Hosts write a thought for the clients of several others, in up to three fields of one frame."""
+_ESCAPE, _SHORT_ESCAPE = b"\\u", b"\\u00"
+"""Hosts that escape a character write three bytes more than those that send it as it is, four if it is Latin."""
 _DELTA = b'delta"'
+_SAMPLES = 4
 _LIKE_BYTES = 4
 """Framing that differs by less is alike: numbers grow, text has escapes."""
 _value_begins = re.compile(rb'.*":\s*"', re.DOTALL).match
@@ -118,8 +124,18 @@ def count_frames(data: bytes) -> int:
 
 def count_written(data: bytes) -> int:
     """Bytes of text that the model wrote in whole frames of any dialect: words, reasoning, arguments of calls."""
-    find_all = _find_deltas if _is_of_responses(data) else _find_texts
-    return sum(map(len, find_all(data)))
+    if _is_of_responses(data):
+        texts = _find_deltas(data)
+    elif _repeats_thoughts(data):
+        texts = [text for frame in data.split(b"\n\n") for text in set(_find_texts(frame))]
+    else:
+        texts = _find_texts(data)
+    joined = b"".join(texts)
+    return len(joined) - 3 * joined.count(_ESCAPE) - joined.count(_SHORT_ESCAPE)
+
+
+def _repeats_thoughts(data: bytes) -> bool:
+    return _THOUGHT_IN_DETAIL in data or all(spelling in data for spelling in _THOUGHT_TWICE)
 
 
 def _has_content(group: bytes) -> bool:
@@ -127,15 +143,15 @@ def _has_content(group: bytes) -> bool:
 
 
 def _estimate_written(groups: list[bytes], data: bytes, frames: int) -> int:
-    """Text in some groups, joined in `data`, by the framing of the first and the last: reading each doubles the work.
+    """Text in some groups, joined in `data`, by the framing of a few: reading each doubles the work.
 
     Where those differ, as when a thought ends or a call begins, or a host pads its frames, all are read.
     """
-    first, last = groups[0], groups[-1]
-    framing, other = _framing_of(first), _framing_of(last)
-    if abs(framing - other) > _LIKE_BYTES or (_REPEATING in last and data.rfind(_REPEATED) >= 0):
+    sampled = [*groups[:: max(1, len(groups) // _SAMPLES)], last := groups[-1]]
+    framings = [_framing_of(group) for group in sampled]
+    if max(framings) - min(framings) > _LIKE_BYTES or (_REPEATING in last and data.rfind(_REPEATED) >= 0):
         return count_written(data)
-    return round(len(data) - frames * (framing + other) / 2)
+    return round(len(data) - frames * sum(framings) / len(framings))
 
 
 def _framing_of(group: bytes) -> float:
@@ -148,7 +164,7 @@ class Tail:
 
     Reads nearly always end with a frame, so pieces are grouped up to such an end. The newest groups are kept. Older ones are
     dropped in batches, except the first telling one and `lasting` ones: searching many at once takes a hundredth of the time.
-    What the model wrote in a batch is its bytes without the framing of its frames, measured at both ends of the batch.
+    What the model wrote in a batch is its bytes without the framing of its frames, measured at a few of them.
     """
 
     __slots__ = (

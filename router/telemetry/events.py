@@ -197,6 +197,14 @@ def config_kept(*, source: str, faults: Sequence[str]) -> None:
         _log.error("config.kept", line=_joined(f"error: {source} was not taken, and the config before it stays in use", faults))
 
 
+def secrets_reloaded(*, changed: Sequence[str]) -> None:
+    """A value in `.env` or the certificate was changed, and is in use. `changed` says which; values are never shown."""
+    if not _is_plain:
+        _log.info("secrets.reloaded", changed=list(changed))
+    else:
+        _log.info("secrets.reloaded", line=_joined("secrets reloaded", changed))
+
+
 def keys_reloaded(*, changed: Sequence[str], callers: int, keys: int) -> None:
     """The key file was changed and is in use. `changed` says what is different; `callers` and `keys` count what it holds."""
     if not _is_plain:
@@ -450,6 +458,11 @@ def store_migrated(*, file: str, before: int, version: int, copy: str) -> None:
 def rows_deleted(*, file: str, table: str, rows: int, kept_days: int) -> None:
     """Rows older than `kept_days` were deleted from a file (`ledger.keep_days` for the ledger)."""
     _log.info("store.rows_deleted", file=file, table=table, rows=rows, kept_days=kept_days)
+
+
+def store_compacted(*, file: str, megabytes: int) -> None:
+    """More than half of a file was free after rows were deleted; that room was given back to the disk."""
+    _log.info("store.compacted", file=file, megabytes=megabytes)
 
 
 def store_clock_leapt(*, file: str, days: int) -> None:

@@ -18,16 +18,17 @@ from router.contract.stores import StoreUnusable
 from router.stores.job_records import JobQuestions, is_writable
 from router.stores.owners import is_gone
 from router.stores.sqlite import job_rows
-from router.stores.sqlite.migrate import read_migrations
+from router.stores.sqlite.files import cause_of
+from router.stores.sqlite.migrate import forget_copies
 from router.stores.sqlite.reader import RowReader
 from router.stores.sqlite.retention import Retention
 from router.stores.sqlite.rows import is_of_the_file, transaction
+from router.stores.sqlite.schemas import JOBS
 from router.stores.sqlite.writer import SqliteWriter
 from router.stores.watches import Watches
 
 Result = TypeVar("Result")
 Work = Callable[[sqlite3.Connection], Result]
-JOBS = read_migrations("jobs")
 LOCK_SECONDS = 1.0
 """Wait for another program's lock before a job is refused."""
 LOOK_SECONDS = 1.0
@@ -228,6 +229,8 @@ class SqliteJobs(SqlJobs):
         self._is_asked = False
         self._is_synced = True
         """Whether the connection syncs each transaction, as new ones do."""
+        self._is_expired = False
+        """Whether jobs of processes that are gone can be claimed: the file may be away at the start."""
         self._submit(self._expire)
 
     async def close(self) -> None:
@@ -268,6 +271,7 @@ class SqliteJobs(SqlJobs):
             return
         is_synced = any(one.is_synced for one in taken)
         try:
+            self._expire(database)
             if is_synced != self._is_synced:
                 database.execute(f"PRAGMA synchronous = {'FULL' if is_synced else 'NORMAL'}")
                 self._is_synced = is_synced
@@ -290,17 +294,21 @@ class SqliteJobs(SqlJobs):
         _deliver(failed, [_as_unusable(self._writer, error)] * len(failed))
 
     def _expire(self, database: sqlite3.Connection) -> None:
-        with transaction(database):
-            job_rows.expire(database, is_gone)
+        if not self._is_expired:
+            with transaction(database):
+                job_rows.expire(database, is_gone)
+            self._is_expired = True
 
     def _forget_old(self, database: sqlite3.Connection) -> bool:
         """A few at a time, so that no job waits long."""
         with transaction(database):
-            deleted = job_rows.forget_old(database, self._retention.find_limit(database), _DELETED_AT_ONCE)
+            oldest = self._retention.find_limit(database)
+            deleted = job_rows.forget_old(database, oldest, _DELETED_AT_ONCE)
         self._retention.count(deleted)
         if deleted == _DELETED_AT_ONCE:
             return True
         self._retention.conclude()
+        forget_copies(self._writer.path, oldest)
         return False
 
 
@@ -331,7 +339,11 @@ def _attempt(database: sqlite3.Connection, work: Work[Any]) -> Any:
 
 
 def _as_unusable(writer: SqliteWriter, error: BaseException) -> StoreUnusable:
-    return error if isinstance(error, StoreUnusable) else StoreUnusable(f"{writer.path.name} cannot be written to: {error}")
+    return (
+        error
+        if isinstance(error, StoreUnusable)
+        else StoreUnusable(f"{writer.path.name} cannot be written to: {cause_of(error, writer.path)}")
+    )
 
 
 def _deliver(waiting: Sequence[_Waiting], outcomes: Sequence[Any]) -> None:
