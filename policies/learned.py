@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from pydantic import Field
 
 from policies.reading import Weights, load_weights, read_weights, written_at
-from router.contract.features import MARKS, Features
+from router.contract.features import HASHING, MARKS, Features
 from router.contract.opinions import Lean, Opinion, PolicyConfig
 from router.contract.personal import MARKED, BadTable, PersonalTable, load_personal
 from router.contract.request import RequestView
@@ -216,14 +216,20 @@ def read_once(path: str, _: int) -> Weights:
 
 
 def find_personal(config: LearnedConfig) -> tuple[PersonalTable | None, tuple[str, ...]]:
-    """The table fitted to these weights, or why the existing one is not used."""
+    """The table, if words are hashed as they were then, and what is to be said of it."""
     try:
         table = load_personal(config.personal) if config.personal else None
     except BadTable as error:
         return None, (f"{error}; it is not used, and tandem tune --apply writes it again",)
-    if table is None or table.weights == config.fingerprint:
+    if table is None or not table.kinds:
         return table, ()
-    return None, (f"{config.personal}: was fitted to other weights, so it is not used; tandem tune --apply fits it again",)
+    if table.hashing != HASHING:
+        return None, (
+            f"{config.personal}: hashes words in another way, so it is not used; tandem tune --apply writes it again",
+        )
+    if table.weights == config.fingerprint:
+        return table, ()
+    return table, (f"{config.personal}: was fitted to other weights; it is used, and tandem tune --apply fits it again",)
 
 
 def _lean(odds: float, because: str, *, goes_on: float | None = None, wants_plan: bool = False) -> Lean:

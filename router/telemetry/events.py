@@ -460,6 +460,11 @@ def rows_deleted(*, file: str, table: str, rows: int, kept_days: int) -> None:
     _log.info("store.rows_deleted", file=file, table=table, rows=rows, kept_days=kept_days)
 
 
+def store_compacted(*, file: str, megabytes: int) -> None:
+    """More than half of a file was free after rows were deleted; that room was given back to the disk."""
+    _log.info("store.compacted", file=file, megabytes=megabytes)
+
+
 def clock_leapt(*, file: str, days: int) -> None:
     """The clock is more than a week ahead of the last run. Nothing is deleted by age until a later start confirms it."""
     _log.warning("store.clock_leapt", file=file, days=days)

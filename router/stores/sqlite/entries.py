@@ -101,7 +101,8 @@ class SqliteEntries:
         if deleted == _DELETED_AT_ONCE:
             return True
         self._retention.conclude()
-        database.execute("DELETE FROM misjudged WHERE at < ?", (oldest,))
+        # Marks last: only those that have nothing to teach from go.
+        database.execute("DELETE FROM misjudged WHERE at < ? AND should_be != '' AND decision IS NULL", (oldest,))
         database.execute("DELETE FROM places WHERE at < ?", (oldest,))
         forget_copies(self._writer.path, oldest)
         return False

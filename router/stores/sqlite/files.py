@@ -29,6 +29,8 @@ _STEPS = 10_000
 _NEWER = ("key", "job")
 """Columns that older ledgers lack, read as null."""
 _PRIVATE = 0o600
+_LOG_BYTES = 16 << 20
+"""What is kept of the log's file once its rows are in the database."""
 
 
 class StoreUnwritable(StoreUnusable):
@@ -139,12 +141,34 @@ def inodes_of(path: Path) -> Inodes:
 
 def connect(path: Path, timeout_seconds: float = WRITE_SECONDS) -> sqlite3.Connection:
     """Never recreates a file that is gone."""
-    return sqlite3.connect(f"{path.resolve().as_uri()}?mode=rw", uri=True, timeout=timeout_seconds, isolation_level=None)
+    address = f"{path.resolve().as_uri()}?mode=rw"
+    database = sqlite3.connect(address, uri=True, timeout=timeout_seconds, isolation_level=None)
+    database.execute(f"PRAGMA journal_size_limit = {_LOG_BYTES}")
+    return database
 
 
 def connect_to_read(path: Path, timeout_seconds: float = READ_SECONDS, *, one_thread: bool = True) -> sqlite3.Connection:
-    address = f"{path.resolve().as_uri()}?mode=ro"
+    """Also from a read-only file system, where SQLite cannot make its side files."""
+    real = path.resolve()
+    address = f"{real.as_uri()}?mode=ro"
+    if not os.access(real.parent, os.W_OK) and not _has_log(real):
+        address += "&immutable=1"
     return sqlite3.connect(address, uri=True, timeout=timeout_seconds, check_same_thread=one_thread)
+
+
+def _has_log(path: Path) -> bool:
+    """Whether rows may be in the log alone."""
+    try:
+        return side_files(path)[0].stat().st_size > 0
+    except OSError:
+        return False
+
+
+def _say_unreadable(path: Path, error: sqlite3.Error) -> str:
+    if getattr(error, "sqlite_errorcode", 0) != sqlite3.SQLITE_CANTOPEN or not _has_log(path):
+        return str(error)
+    log = side_files(path)[0].name
+    return f"{error}\n  hint: its newest rows are in {log}, and the folder is read-only: copy both files to another folder"
 
 
 @contextlib.contextmanager
@@ -166,7 +190,7 @@ def open_ledger(
     except sqlite3.Error as error:
         if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_INTERRUPT:
             raise AskedTooMuch(f"{path}: no answer within {within_seconds:g} s\n  hint: ask for less, with --since") from error
-        raise StoreUnusable(f"{path}: not a usable ledger: {error}") from error
+        raise StoreUnusable(f"{path}: not a usable ledger: {_say_unreadable(path, error)}") from error
 
 
 def _add_newer_columns(database: sqlite3.Connection) -> None:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from router.contract.entry import COLUMNS, column_types
 from router.contract.stores import StoreUnusable
+from router.stores.sqlite.compact import MAPPED, rewrite_older
 from router.stores.sqlite.damage import StoreDamaged, read_damage
 from router.stores.sqlite.files import (
     WRITE_SECONDS,
@@ -72,6 +73,7 @@ def prepare(path: Path, migrations: Migrations) -> Migrated | None:
     with _explained(path), contextlib.closing(connect(path)) as database:
         before = _check_ours(database, path, migrations)
         make_private(path)
+        database.execute(MAPPED)
         database.execute("PRAGMA journal_mode = WAL")
         database.execute(f"PRAGMA busy_timeout = {int(_OTHERS_SECONDS * 1_000)}")
         migrated = _settle_copy(database, path)
@@ -79,6 +81,7 @@ def prepare(path: Path, migrations: Migrations) -> Migrated | None:
             migrated = _migrate(database, path, migrations) or migrated
         if migrations is LEDGER:
             _add_columns(database)
+        rewrite_older(database, path)
         return migrated
 
 

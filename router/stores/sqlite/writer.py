@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from router.contract.stores import StoreUnusable
 from router.stores.sqlite.alarm import OUTAGE, Alarm, Failing, OnFailure
+from router.stores.sqlite.compact import Compaction
 from router.stores.sqlite.damage import StoreDamaged, find_damage_at_start
 from router.stores.sqlite.files import (
     FAILURES,
@@ -50,6 +51,8 @@ _LOOK_SECONDS = 5.0
 _MAX_DOUBLINGS = 5
 """Of the pause between batches while the file fails."""
 _UPKEEP_SECONDS = 3_600.0
+_COMPACTION_SECONDS = 60.0
+"""How often it is checked whether much of the file is free."""
 _LAST_TRIES = 3
 _CLOSE_SECONDS = 10.0
 LOG_GONE = "LogGone"
@@ -108,7 +111,8 @@ class SqliteWriter:
         """Taken from the queue, not yet written."""
         self._users: dict[object, Upkeep] = {}
         self._next_upkeep: dict[object, float] = {}
-        self._next_look = 0.0
+        self._next_look = self._next_compaction = 0.0
+        self._compact = Compaction(path.name)
         self._wake = threading.Event()
         self._is_closing = False
         self._database: sqlite3.Connection | None = None
@@ -301,17 +305,23 @@ class SqliteWriter:
         if self._database is not None and now >= self._next_look:
             self._next_look = now + _LOOK_SECONDS
             self._open()
+        is_deleting = False
         for store, upkeep in list(self._users.items()):
             if now >= self._next_upkeep.get(store, now):
-                self._next_upkeep[store] = now + _UPKEEP_SECONDS
-                try:
-                    is_more_left = upkeep(self._open())
-                except FAILURES as error:  # old rows cost room, not requests
-                    self._disconnect()
-                    self._alarm.sound(kind_of(error), self.lost, OUTAGE)
-                    continue
-                if is_more_left:
-                    self._next_upkeep[store] = now
+                is_more_left = self._upkeep(upkeep)
+                self._next_upkeep[store] = now if is_more_left else now + _UPKEEP_SECONDS
+                is_deleting |= is_more_left
+        if now >= self._next_compaction and not is_deleting:
+            self._next_compaction = now if self._upkeep(self._compact) else now + _COMPACTION_SECONDS
+
+    def _upkeep(self, work: Upkeep) -> bool:
+        """Whether there is more to do."""
+        try:
+            return work(self._open())
+        except FAILURES as error:  # old rows cost room, not requests
+            self._disconnect()
+            self._alarm.sound(kind_of(error), self.lost, OUTAGE)
+            return False
 
     def _open(self) -> sqlite3.Connection:
         """A file moved or replaced under it is reopened."""

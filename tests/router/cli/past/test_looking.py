@@ -1,7 +1,9 @@
 """What the commands that look back share."""
 
 import argparse
+import shutil
 import time
+from contextlib import closing
 from datetime import datetime
 
 import pytest
@@ -10,10 +12,12 @@ from router.cli import Ended, main
 from router.cli.past.looking import find_ledger, read_since
 from router.cli.past.sources import LedgerPast
 from router.cli.routers import Router, note_router
+from router.stores.sqlite.files import connect
 from tests.conftest import SIMULATED
 from tests.router.cli.recorded import record_turns
 from tests.tools.kept import make_entry
 from tests.tools.ledgers import write_ledger
+from tests.tools.read_only import run_read_only
 
 COMMANDS = ("log", "log --sessions", "stats")
 ALL = (*COMMANDS, "why", "wrong")
@@ -143,3 +147,26 @@ def test_a_config_with_faults_has_no_prices(here):
     (here / "config.yaml").write_text("tiers: 3\n")
 
     assert LedgerPast(here / "test.db").price_of("spark") is None
+
+
+def test_a_ledger_on_a_read_only_file_system_is_read(home):
+    write_ledger(home / "test.db", {"at": time.time()})
+
+    found = {command: run_read_only(home, *command.split()) for command in (*COMMANDS, "why --json")}
+
+    assert {command: (done.returncode, done.stderr) for command, done in found.items()} == dict.fromkeys(found, (0, ""))
+    assert "a quick edit" in found["log"].stdout
+    assert sorted(file.name for file in home.iterdir() if file.name.startswith("test.db")) == ["test.db"]
+
+
+def test_rows_in_a_log_on_a_read_only_file_system_are_not_passed_over(home):
+    write_ledger(home / "full.db")
+    with closing(connect(home / "full.db")) as database:
+        database.execute("CREATE TABLE more (a)")
+        for end in ("", "-wal"):
+            shutil.copy(home / f"full.db{end}", home / f"test.db{end}")
+
+    done = run_read_only(home, "log")
+
+    assert done.returncode == 1
+    assert "its newest rows are in test.db-wal, and the folder is read-only: copy both files" in done.stderr
