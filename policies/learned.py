@@ -3,6 +3,7 @@
 from functools import lru_cache
 from importlib.resources import files
 from operator import itemgetter
+from pathlib import PurePath
 from typing import ClassVar, NamedTuple
 
 from msgspec.structs import replace
@@ -99,9 +100,16 @@ class LearnedPolicy:
 
     def __init__(self, config: LearnedConfig) -> None:
         self._strength, self._nothing_asked = config.strength, config.nothing_asked
-        self._weights, self._personal = find_weights(config.weights), find_personal(config)[0]
+        self._config, self._weights = config, find_weights(config.weights)
+        self._personal, faults = find_personal(config)
+        self.fault = "".join(faults).replace(config.personal, PurePath(config.personal).name)
+        """Why the personal table is not used, if there is one. Without its folder: anybody may read it."""
         # A tool loop repeats one features object, found by identity: comparing two hundred numbers would cost more.
         self._known: dict[tuple[int, bool], tuple[Features, _Read]] = {}
+
+    def look_again(self) -> str:
+        """Why the personal table could not be used now. It blocks."""
+        return "".join(find_personal(self._config)[1])
 
     def judge(self, request: RequestView, signals: Signals) -> tuple[Opinion, ...]:
         features, turn = signals.features, signals.turn

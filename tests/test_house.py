@@ -359,7 +359,7 @@ BUDGETS = {
     "responses": (1820, 13),
     "connect": (1636, 14),
     "sense": (1594, 12),
-    "wiring": (1580, 12),
+    "wiring": (1720, 13),
     "decide": (1357, 10),
     "policies": (1304, 14),
     "screen": (1252, 9),

@@ -8,6 +8,7 @@ import pytest
 
 from router.contract.caller import LOCAL
 from router.contract.entry import COLUMNS
+from router.contract.errors import StoreUnavailable
 from router.contract.shared import Origin
 from router.stores.sqlite.entries import SqliteEntries
 from router.stores.sqlite.schemas import LEDGER, tables_of
@@ -127,7 +128,8 @@ async def test_looking_for_a_decision_does_not_make_a_lost_file_again(tmp_path):
     await until(lambda: read_entries(tmp_path / "a.db"))  # the writer has opened the file, and opens it no more
     remove_database(tmp_path / "a.db")
 
-    assert await one.find_decision("req_none", LOCAL) is None
+    with pytest.raises(StoreUnavailable, match=r"the ledger cannot be asked now: a\.db cannot be read"):
+        await one.find_decision("req_none", LOCAL)
     assert not (tmp_path / "a.db").exists()
     await one.close()
 
