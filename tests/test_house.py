@@ -342,13 +342,13 @@ def test_every_function_of_the_road_can_be_said_aloud():
 # Lines and files of each room: what it had when this was last set, plus 3 %. Who needs more raises the row in the same commit
 # and says why at its end.
 BUDGETS = {
-    "cli": (11900, 77),
+    "cli": (12180, 78),
     "dialects": (8420, 68),
     "stores": (8400, 61),
     "edge": (5251, 41),
-    "contract": (4960, 38),
+    "contract": (5010, 38),
     "dispatch": (4410, 35),
-    "past": (3991, 25),
+    "past": (4120, 25),
     "config": (3515, 21),
     "sessions": (3194, 25),
     "limits": (2335, 13),
@@ -359,7 +359,7 @@ BUDGETS = {
     "responses": (1820, 13),
     "connect": (1636, 14),
     "sense": (1594, 12),
-    "wiring": (1580, 12),
+    "wiring": (1720, 13),
     "decide": (1357, 10),
     "policies": (1304, 14),
     "screen": (1252, 9),

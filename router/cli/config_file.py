@@ -18,7 +18,14 @@ from router.config.load import ConfigError, check_config, find_config
 _NULL = "tag:yaml.org,2002:null"
 
 
-def change_config(arguments: argparse.Namespace, change: Callable[[str], str]) -> None:
+class Changed(NamedTuple):
+    file: Path
+    backup: Path
+    content: bytes
+    """The new one."""
+
+
+def change_config(arguments: argparse.Namespace, change: Callable[[str], str]) -> Changed:
     """Change the config, and print how to undo that. Raises `Ended`."""
     path = find_config(arguments.config)
     if path is None:
@@ -27,7 +34,7 @@ def change_config(arguments: argparse.Namespace, change: Callable[[str], str]) -
         old = path.read_bytes()
         new = change(old.decode("utf-8"))
         check_config(new, str(path), path.resolve().parent, known_names())
-        kept, real = write_config(path, old, new.encode("utf-8"))
+        kept, real = write_config(path, old, content := new.encode("utf-8"))
     except CannotEdit as error:
         raise Ended(1, f"not applied: {error}") from error
     except ConfigError as error:
@@ -37,6 +44,7 @@ def change_config(arguments: argparse.Namespace, change: Callable[[str], str]) -
     except OSError as error:
         raise Ended(1, f"not applied: {error.filename}: {error.strerror}") from error
     say_written(path, kept, real)
+    return Changed(real, kept, content)
 
 
 def say_written(path: Path, kept: Path, real: Path) -> None:

@@ -6,7 +6,6 @@ from router.config.certificate import CertificateUnusable
 from router.contract.stores import SharedUnusable, StoreUnusable
 from router.edge.server import CannotListen
 from router.stores.sqlite.damage import StoreDamaged
-from router.stores.sqlite.files import StoreUnwritable
 from router.stores.sqlite.lock import StoreInUse
 from router.stores.sqlite.schemas import StoreNewer
 
@@ -38,7 +37,3 @@ def _say_taken(problem: str, url: str) -> str:
             f"  hint: use that one, stop it first, or start another with {command_name()} serve --port 4001 --no-ledger"
         )
     return problem.replace("--port", f"{command_name()} serve --port")
-
-
-def say_unwritable(error: StoreUnwritable) -> str:
-    return f"{error.path} cannot be written to ({error.reason}), so no record is kept; set ledger.path, or --no-ledger"

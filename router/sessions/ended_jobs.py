@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from router.contract.caller import Caller
 from router.contract.job import FINAL, USUAL_TERMS, EndedJob, Job, JobEnding, JobState, JobStore
 from router.contract.relay import Headers
-from router.contract.stores import StoreUnusable
 from router.contract.words import Tier
 
 HEADER = "x-tandem-jobs"
@@ -71,17 +70,14 @@ class EndedJobs:
             del self.by_session[job.caller, job.session]
 
     async def recall(self, store: JobStore, *, are_elsewhere: bool = False) -> None:
-        """Load what earlier processes left.
+        """Load what earlier processes left. Raises `StoreUnusable`.
 
         From a store that routers share: add endings missed elsewhere, and drop jobs read or deleted there.
         """
         async with self._recalling:
             self._read_meanwhile.clear()
             known = list(self._jobs)
-            try:
-                found = await _list_uncollected(store)
-            except StoreUnusable:
-                return
+            found = await _list_uncollected(store)
             for job in found:
                 if job.id not in self._read_meanwhile:
                     self.note_left(job)

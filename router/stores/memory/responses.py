@@ -68,11 +68,10 @@ class MemoryResponses:
         return found if found is not None and self._owners.get(found.id) != _NOBODY else None
 
     async def forget(self, response_id: str, caller: Caller) -> bool:
+        """On disk first: if that fails, nothing has changed."""
         self._forget_oldest()
-        found = self._drop((caller, response_id))
-        if found:
-            self._own(response_id, _NOBODY)
-        if self._behind is not None and await self._behind.forget(response_id, caller):
+        found = self._behind is not None and await self._behind.forget(response_id, caller)
+        if self._drop((caller, response_id)) or found:
             self._own(response_id, _NOBODY)
             found = True
         return found

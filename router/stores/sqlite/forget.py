@@ -19,11 +19,7 @@ _LOCK_SECONDS = 30.0
 _SLOTS = range(8)
 """Slots tell sessions with identical beginnings apart (`sessions.known`)."""
 _OF_CALLER = {
-    "marks": (
-        "misjudged",
-        "request_id IN (SELECT id FROM entries WHERE caller = :caller)"
-        " OR request_id IN (SELECT request_id FROM places WHERE caller = :caller)",
-    ),
+    "marks": ("misjudged", "caller = :caller"),
     "places": ("places", "caller = :caller"),
     "requests": ("entries", "caller = :caller"),
     "items": ("items", "caller = :caller"),
@@ -33,7 +29,11 @@ _OF_CALLER = {
 }
 """Kind, table and condition. Referring rows come first: marks, events."""
 _SCHEMAS = {"entries": LEDGER, "transcripts": RESPONSES, "jobs": JOBS}
+_OLD_MARKS = "request_id IN (SELECT id FROM entries WHERE caller = :caller)"
+_OLD_PLACES = " OR request_id IN (SELECT request_id FROM places WHERE caller = :caller)"
+"""Marks of older schemas, which do not name their callers."""
 _OF_SESSIONS = "(:prefix != '' AND substr(key, 1, length(:prefix)) = :prefix) OR (:prefix = '' AND instr(key, '.') = 0)"
+_NAMES_CALLERS = "SELECT 1 FROM pragma_table_info('misjudged') WHERE name = 'caller'"
 _SESSIONS = "SELECT DISTINCT session FROM entries WHERE caller = :caller AND session IS NOT NULL"
 
 
@@ -108,7 +108,8 @@ def _work_through(database: sqlite3.Connection, path: Path, caller: Caller, *, d
         rows["sessions"] += sum(_of_table(database, "sessions", "key = :key", {"key": key}, deletes=deletes) for key in old)
     for kind, (table, condition) in _OF_CALLER.items():
         if table in there:
-            known = condition if "places" in there else condition.partition(" OR ")[0]
+            is_old = table == "misjudged" and not database.execute(_NAMES_CALLERS).fetchall()
+            known = _OLD_MARKS + (_OLD_PLACES if "places" in there else "") if is_old else condition
             rows[kind] = _of_table(database, table, known, values, deletes=deletes)
     return rows
 

@@ -17,6 +17,7 @@ from router.contract.stores import StoreUnusable
 from router.stores.job_records import JobQuestions, is_writable
 from router.stores.owners import is_gone
 from router.stores.sqlite import job_rows
+from router.stores.sqlite.files import cause_of
 from router.stores.sqlite.migrate import forget_copies
 from router.stores.sqlite.reader import RowReader
 from router.stores.sqlite.retention import Retention
@@ -220,6 +221,8 @@ class SqliteJobs(SqlJobs):
         self._is_asked = False
         self._is_synced = True
         """Whether the connection syncs each transaction, as new ones do."""
+        self._is_expired = False
+        """Whether jobs of processes that are gone can be claimed: the file may be away at the start."""
         self._submit(self._expire)
 
     async def close(self) -> None:
@@ -260,6 +263,7 @@ class SqliteJobs(SqlJobs):
             return
         is_synced = any(one.is_synced for one in taken)
         try:
+            self._expire(database)
             if is_synced != self._is_synced:
                 database.execute(f"PRAGMA synchronous = {'FULL' if is_synced else 'NORMAL'}")
                 self._is_synced = is_synced
@@ -282,8 +286,10 @@ class SqliteJobs(SqlJobs):
         _deliver(failed, [_as_unusable(self._writer, error)] * len(failed))
 
     def _expire(self, database: sqlite3.Connection) -> None:
-        with transaction(database):
-            job_rows.expire(database, is_gone)
+        if not self._is_expired:
+            with transaction(database):
+                job_rows.expire(database, is_gone)
+            self._is_expired = True
 
     def _forget_old(self, database: sqlite3.Connection) -> bool:
         """A few at a time, so that no job waits long."""
@@ -325,7 +331,11 @@ def _attempt(database: sqlite3.Connection, work: Work[Any]) -> Any:
 
 
 def _as_unusable(writer: SqliteWriter, error: BaseException) -> StoreUnusable:
-    return error if isinstance(error, StoreUnusable) else StoreUnusable(f"{writer.path.name} cannot be written to: {error}")
+    return (
+        error
+        if isinstance(error, StoreUnusable)
+        else StoreUnusable(f"{writer.path.name} cannot be written to: {cause_of(error, writer.path)}")
+    )
 
 
 def _deliver(waiting: Sequence[_Waiting], outcomes: Sequence[Any]) -> None:
