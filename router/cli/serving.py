@@ -26,7 +26,7 @@ from router.cli.common import (
     say,
 )
 from router.cli.hangup import Hangup, stop_with_terminal
-from router.cli.refused import REFUSALS, explain
+from router.cli.refused import REFUSALS, explain, say_away
 from router.cli.routers import Router, leave_router, note_reload, note_router, record_of, url_of
 from router.config.across import check_recorded
 from router.config.certificate import CertificateUnusable, read_certificate
@@ -185,7 +185,8 @@ class Serving:
             events.worker_started(pid=os.getpid(), took_ms=took_ms)
             parent.note_ready()
         built.begin(reports_troubles=parent is None or parent.number == 1)
-        for warning in (*loaded.warnings, *warn_of_expiry(loaded)) if parent is None else ():
+        away = [say_away(file.path, found.cause) for file in built.house.state.files.values() if (found := file.failing)]
+        for warning in (*loaded.warnings, *away, *warn_of_expiry(loaded)) if parent is None else ():
             events.config_warned(warning=warning)
         if self._screen is not None:
             _start_screen(self._screen, loaded, self._url, with_ledger=self._order.with_ledger)
