@@ -13,9 +13,8 @@ import tarfile
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from io import BytesIO
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 from msgspec import Struct
@@ -77,22 +76,19 @@ def write_archive(archive: Path, items: Sequence[Item], version: str) -> Manifes
     if archive.exists():
         raise FileExistsError
     make_folders(archive.parent)
-    with (
-        tempfile.TemporaryDirectory(dir=archive.parent, prefix=f".{archive.name}.") as folder,
-        contextlib.ExitStack() as open_files,
-    ):
-        sources = {item.name: open_files.enter_context(_snapshot(item.path)) for item in items if item.name in DATABASES}
-        at = time.time()
+    with tempfile.TemporaryDirectory(dir=archive.parent, prefix=f".{archive.name}.") as folder:
         copies = {item.name: Path(folder) / str(number) for number, item in enumerate(items)}
-        members = tuple(_copy(item, copies[item.name], sources.get(item.name)) for item in items)
+        with contextlib.ExitStack() as held:
+            sources = {item.name: held.enter_context(_snapshot(item.path)) for item in items if item.name in DATABASES}
+            at = time.time()
+            members = tuple(_copy(item, copies[item.name], sources.get(item.name)) for item in items)
         manifest = Manifest(version, at, members)
+        copies = {_MANIFEST: _write(Path(folder) / _MANIFEST, msgspec.json.format(msgspec.json.encode(manifest))), **copies}
         part = Path(folder) / "archive"
         with open(os.open(part, _PRIVATE, 0o600), "wb") as file, tarfile.open(fileobj=file, mode="w") as tar:
-            _add(tar, _MANIFEST, len(written := msgspec.json.format(msgspec.json.encode(manifest))), at, BytesIO(written))
-            for member in members:
-                with copies[member.name].open("rb") as copy:
-                    _add(tar, member.name, member.bytes, at, copy)
-                copies[member.name].unlink()
+            for name, copy in copies.items():
+                tar.add(copy, name)
+                copy.unlink()
         _sync(part)
         try:
             os.link(part, archive)
@@ -121,11 +117,9 @@ def _explained(path: Path) -> Iterator[None]:
 
 
 def _copy(item: Item, copy: Path, source: sqlite3.Connection | None) -> Member:
-    os.close(os.open(copy, _PRIVATE, 0o600))
-    schema, rows = None, {}
-    if source is None:
-        copy.write_bytes(item.path.read_bytes())
-    else:
+    schema, rows = None, dict[str, int]()
+    _write(copy, item.path.read_bytes() if source is None else b"")
+    if source is not None:
         with _explained(item.path), contextlib.closing(sqlite3.connect(copy)) as target:
             target.execute("PRAGMA journal_mode = OFF")
             source.backup(target, pages=_STEP_PAGES, progress=lambda *_: time.sleep(_STEP_SECONDS))
@@ -136,10 +130,10 @@ def _copy(item: Item, copy: Path, source: sqlite3.Connection | None) -> Member:
     return Member(item.name, item.place, copy.stat().st_size, digest, schema, rows)
 
 
-def _add(tar: tarfile.TarFile, name: str, size: int, at: float, content: IO[bytes]) -> None:
-    entry = tarfile.TarInfo(name)
-    entry.size, entry.mode, entry.mtime = size, 0o600, int(at)
-    tar.addfile(entry, content)
+def _write(path: Path, content: bytes) -> Path:
+    with open(os.open(path, _PRIVATE, 0o600), "wb") as file:
+        file.write(content)
+    return path
 
 
 def _sync(path: Path) -> None:
