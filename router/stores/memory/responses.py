@@ -1,10 +1,10 @@
 """Responses in memory, with an optional disk store for long-kept ones and misses."""
 
-import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection
 
 from router.contract.caller import Caller
+from router.contract.clock import CLOCK
 from router.contract.share import Holdings
 from router.contract.stores import ResponseStore, StoredResponse
 
@@ -26,7 +26,7 @@ class MemoryResponses:
         *,
         max_responses: int = _MAX_RESPONSES,
         max_bytes: int = _MAX_BYTES,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = CLOCK.trusted,
     ) -> None:
         self._behind, self._clock = behind, clock
         self._max_responses, self._max_bytes = max_responses, max_bytes
