@@ -30,6 +30,9 @@ BUDGETS = (0.02, 0.1, 0.5, 2.0)
 LIMITS = (None, None, 1, 40, 300, 2_000, 50_000, 300.0)
 LENGTHS = (1, 30, 300, 2_000, 6_000)
 FLIGHT_TOKENS = 50
+CUT_TOKENS = 2 * FLIGHT_TOKENS + 32
+"""Written of a stream until it is cut: one piece before the look, one after it, and what a look leaves to a target that is
+about to end its answer."""
 _TAG = re.compile(rb"h(\d+)r(\d+)x")
 _END_OF_PIECE = b"~"
 _REPEATS = re.compile(rb"response\.(?:[a-z_]+\.done|completed|incomplete)")
@@ -98,7 +101,7 @@ class History:
     def may_be_over(self) -> float:
         """Nothing; if the upstream ignores the cap, one answer in one piece, and what was in flight of streams that were cut."""
         streams = max(sum(wish.is_cut_in_time for wish in wishes) for wishes in self.rounds)
-        return 1e-9 if self.honours else self.dearest_whole + streams * 2 * FLIGHT_TOKENS * PRICES["sage"][1] / 1e6
+        return 1e-9 if self.honours else self.dearest_whole + streams * CUT_TOKENS * PRICES["sage"][1] / 1e6
 
     def __str__(self) -> str:
         return f"history {self.number}: {self.spent:.6f} of {self.budget} USD, {self.served} served, {self.calls} calls"
