@@ -220,6 +220,8 @@ class Writer:
         if self.dialect == "messages":
             await self.wire.chunk(self._events(*self._opening()))
         pieces = min(wish.pieces, length) or 1
+        if wish.leaves_after == 0:
+            await asyncio.Event().wait()  # its caller leaves before the first piece, which would be in flight
         for piece in range(pieces):
             tokens = length // pieces + (piece < length % pieces)
             for index in range(answers):
