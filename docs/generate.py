@@ -18,7 +18,8 @@ from router.contract.economics import Economics
 from router.contract.entry import Attempt, Line, column_types
 from router.dialects.overrides import HEADERS
 from router.settle.kept import KeptDecision
-from router.stores.sqlite.migrate import LEDGER, SQL, tables_of
+from router.stores.sqlite.migrate import SQL
+from router.stores.sqlite.schemas import LEDGER, tables_of
 from router.telemetry import events
 from router.telemetry.metric_table import TABLE as METRICS
 from router.wiring.build import known_names
@@ -297,14 +298,16 @@ def ledger_page() -> str:
         "```",
         "",
         "`PRAGMA user_version` is the version of this schema. A Tandem with a newer schema migrates the file when it starts,",
-        "and keeps a copy of the file as it was, named after the first new version: `tandem.db.before-2`. To go back to an",
-        "older Tandem, stop the router, remove `tandem.db-wal` and `tandem.db-shm` if they are there, and move that copy",
-        "back. Copies older than `ledger.keep_days` are deleted. A file that a newer Tandem wrote is refused.",
+        "in one transaction, and keeps a copy of the file as it was, named after the first new version: `tandem.db.before-4`",
+        "for a file of schema 3. Copies older than `ledger.keep_days` are deleted. A file that a newer Tandem wrote is neither",
+        "written nor read; the refusal names the copy, and [Go back](../how-to/upgrade-and-uninstall.md#go-back) says how to",
+        "use it.",
         "",
         "Rows older than `ledger.keep_days` are deleted at the start and every hour, and the log counts them",
         "(`store.rows_deleted`). The table `upkeep` remembers the time of the last run. A clock that is more than a week",
         "ahead of it may be wrong, so nothing is deleted for it (`store.clock_leapt`) until a later start, at least a day",
-        "later, finds the clock still there, or the router has run for 30 days.",
+        "later, finds the clock still there, or the router has run for 30 days. Once more than half of the file is free, its",
+        "room goes back to the disk (`store.compacted`): [look after the files](../how-to/look-after-the-files.md).",
         "",
         "## A copy for several routers",
         "",
@@ -321,8 +324,9 @@ def ledger_page() -> str:
         "no request waits for it, and there are at most 7 syncs a second",
         "([measured](../decisions/0055-a-ledger-on-disk-within-250-ms.md)).",
         "",
-        "While the file is locked, gone or without room, requests are served and up to 50,000 records (128 MB) wait in",
-        "memory. What does not fit is lost and counted in `ledger.failed`; the others are written as soon as that works.",
+        "While the file is locked, gone, read-only or without room, at the start too, requests are served and up to 50,000",
+        "records (128 MB) wait in memory. What does not fit is lost and counted in `ledger.failed`; the others are written as",
+        "soon as that works ([without a disk](../how-to/know-when-it-breaks.md#without-a-disk)).",
         "",
         "Every start checks a file of up to 64 MB. A damaged one is refused, with the newest copy that is sound and the",
         "command that puts it in place; `tandem serve --no-ledger` serves without it. Damage that is met while the router",

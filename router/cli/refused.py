@@ -1,13 +1,15 @@
 """Why `tandem serve` cannot serve, and what to do. `tandem check` uses the same words."""
 
+from pathlib import Path
+
 from router.cli.common import command_name
 from router.cli.routers import is_tandem
 from router.config.certificate import CertificateUnusable
 from router.contract.stores import SharedUnusable, StoreUnusable
 from router.edge.server import CannotListen
 from router.stores.sqlite.damage import StoreDamaged
-from router.stores.sqlite.files import StoreUnwritable
 from router.stores.sqlite.lock import StoreInUse
+from router.stores.sqlite.schemas import StoreNewer
 
 REFUSALS = (CannotListen, CertificateUnusable, StoreUnusable)
 _ASK_SECONDS = 5.0
@@ -22,6 +24,8 @@ def explain(error: Exception, url: str = "") -> str:
         return f"{error}\n  hint: {hint}"
     if isinstance(error, StoreDamaged):
         return f"{error}\n  hint: {error.hint}\n  {command_name()} serve --no-ledger serves without it"
+    if isinstance(error, StoreNewer):
+        return f"{error}\n  {command_name()} serve --no-ledger serves without it"
     if isinstance(error, SharedUnusable | CertificateUnusable):
         return str(error)
     return f"{error}\n  hint: move that file away, or start with --no-ledger"
@@ -37,5 +41,5 @@ def _say_taken(problem: str, url: str) -> str:
     return problem.replace("--port", f"{command_name()} serve --port")
 
 
-def say_unwritable(error: StoreUnwritable) -> str:
-    return f"{error.path} cannot be written to ({error.reason}), so no record is kept; set ledger.path, or --no-ledger"
+def say_away(path: Path, cause: str) -> str:
+    return f"{path} cannot be used ({cause}). It is tried again every few seconds; --no-ledger serves without a record"

@@ -1,5 +1,6 @@
 """The router's certificate and key (`server.tls`): whether they are usable, until when, for which names."""
 
+import hashlib
 import ssl
 import time
 from _ssl import _test_decode_cert  # type: ignore[attr-defined]  # not in the stubs
@@ -26,6 +27,8 @@ class Certificate(NamedTuple):
     names: tuple[str, ...]
     expires_at: float
     """In seconds since 1970."""
+    digest: bytes = b""
+    """Of its file, to tell a renewed one."""
 
     def is_expired(self, now: float) -> bool:
         return now >= self.expires_at
@@ -59,7 +62,8 @@ def read_certificate(paths: TlsPaths) -> Certificate:
     try:
         # The standard library has no public way to read a certificate that was not presented.
         found: Mapping[str, Any] = _test_decode_cert(str(paths.cert))
-        return Certificate(_names_in(found), float(ssl.cert_time_to_seconds(found["notAfter"])))
+        digest = hashlib.blake2b(paths.cert.read_bytes(), digest_size=16).digest()
+        return Certificate(_names_in(found), float(ssl.cert_time_to_seconds(found["notAfter"])), digest)
     except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
         raise CertificateUnusable(_explain_unread(paths.cert, _CERT, "CERTIFICATE")) from error
 
@@ -75,13 +79,11 @@ def load_pair(context: ssl.SSLContext, paths: TlsPaths) -> None:
         raise CertificateUnusable(_explain(error, paths)) from error
 
 
-def check_pair(paths: TlsPaths) -> list[Fault]:
-    try:
-        read_certificate(paths)
-        load_pair(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), paths)
-    except CertificateUnusable as error:
-        return [error.fault]
-    return []
+def check_pair(paths: TlsPaths) -> Certificate:
+    """The certificate, if its key fits. Raises `CertificateUnusable`."""
+    found = read_certificate(paths)
+    load_pair(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), paths)
+    return found
 
 
 def warn_of_key(paths: TlsPaths | None) -> list[str]:

@@ -1,5 +1,6 @@
 """The difference between two configs in words: what a reload applies, and what needs a restart. Secrets are never shown."""
 
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import cast
@@ -13,7 +14,6 @@ from router.config.settings import fields_of
 from router.contract.block import Block
 from router.contract.keys import KeyRing
 from router.contract.rights import Rights
-from router.contract.secret import Secret
 
 _FIXED = (
     "server.host",
@@ -42,6 +42,7 @@ _FIXED = (
 )
 """Settings that are read only at the start. A block counts as present or absent."""
 _MAX_SHOWN_CHARS = 40
+_MAX_NAMED = 3
 _SHOWN = (bool, int, float, str, type(None))
 Flat = Mapping[str, object]
 
@@ -64,6 +65,7 @@ def find_changes(started: LoadedConfig, before: LoadedConfig, after: LoadedConfi
     return Changes(
         applied=(
             *_compare_targets(before, after),
+            *find_refreshed(before, after),
             *(_say_setting(path, old, new) for path in applied),
             *_compare_keys(before.keys, after.keys),
             *_compare_own(before, after),
@@ -82,6 +84,36 @@ def keep_fixed(before: LoadedConfig, after: LoadedConfig) -> LoadedConfig:
             config = config.model_copy(update={block: kept})
     keys = after.keys if (after.keys is None) is (before.keys is None) else before.keys
     return replace(after, config=config, keys=keys, shared=before.shared)
+
+
+def find_refreshed(before: LoadedConfig, after: LoadedConfig) -> tuple[str, ...]:
+    """New values in `.env`, and a new certificate. A value that many targets use is one line."""
+    old, new = _values_of(before), _values_of(after)
+    changed = [name for name in new if name in old and old[name][0] != new[name][0]]
+    found = [f"{name}: new value, used by {_name_few(new[name][1])}" for name in changed]
+    if before.config.traces == after.config.traces and before.trace_headers != after.trace_headers:
+        found.append("traces.headers: new value")
+    if before.certificate is not None and after.certificate is not None and before.certificate != after.certificate:
+        found.append(f"server.tls: new certificate {after.certificate.describe(time.time())}")
+    return tuple(found)
+
+
+def _values_of(loaded: LoadedConfig) -> dict[str, tuple[str, list[str]]]:
+    """The values of `.env` by their variables, with what uses each."""
+    used = [(plan.target.name, secret) for plan in loaded.targets for secret in plan.endpoint.secrets]
+    used += [("alerts.webhook", secret) for secret in (loaded.webhook,) if secret is not None]
+    used += [("webhooks", secret) for hook in loaded.job_webhooks for secret in hook.secret]
+    used += [("metrics.key", secret) for secret in (loaded.metrics_key,) if secret is not None]
+    found: dict[str, tuple[str, list[str]]] = {}
+    for name, secret in used:
+        if secret.is_from_file:
+            found.setdefault(secret.variable, (secret.kept, []))[1].append(name)
+    return found
+
+
+def _name_few(names: Iterable[str]) -> str:
+    first, rest = (ordered := list(dict.fromkeys(names)))[:_MAX_NAMED], len(ordered) - _MAX_NAMED
+    return f"{', '.join(first)} and {rest} more" if rest > 0 else ", ".join(first)
 
 
 def find_key_changes(before: KeyRing, after: KeyRing) -> tuple[str, ...]:
@@ -171,8 +203,6 @@ def _compare_targets(before: LoadedConfig, after: LoadedConfig) -> Iterator[str]
         differing = _differing(settings_before[name], settings_after[name])
         if differing:
             yield f"target {name}: changed {', '.join(differing)}"
-        elif _secrets_of(old[name].endpoint.secrets) != _secrets_of(new[name].endpoint.secrets):
-            yield f"target {name}: its key or another secret has a new value"
     if list(old) != list(new) and set(old) == set(new):
         yield "targets: their order changed"
 
@@ -180,11 +210,6 @@ def _compare_targets(before: LoadedConfig, after: LoadedConfig) -> Iterator[str]
 def _target_settings(loaded: LoadedConfig) -> dict[str, Flat]:
     tiers = loaded.config.tiers
     return {target.name: dict(target) for block in (tiers.fast, tiers.deep) for target in block.targets}
-
-
-def _secrets_of(secrets: Iterable[Secret]) -> list[tuple[Secret, str]]:
-    """References and values: `.env` is read with the config, and may have changed."""
-    return [(secret, secret.kept) for secret in secrets]
 
 
 def _compare_keys(before: KeyRing | None, after: KeyRing | None) -> Iterator[str]:

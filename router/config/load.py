@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from msgspec import structs
@@ -26,8 +27,8 @@ from router.config.across import (
     warn_of_short_ledger,
     warn_of_slowness,
 )
-from router.config.certificate import TlsPaths, check_pair, paths_of, warn_of_key
-from router.config.cures import find_gone, list_unshared, warn_of_removed, without_removed
+from router.config.certificate import Certificate, CertificateUnusable, TlsPaths, check_pair, paths_of, warn_of_key
+from router.config.cures import list_unshared, warn_of_ignored, without_ignored
 from router.config.faults import STAND_IN, Fault, Known, as_fault, leave_out_consequences, repair
 from router.config.faults import ConfigError as ConfigError
 from router.config.key_file import read_key_file
@@ -84,6 +85,8 @@ class LoadedConfig:
     shared: SharedTerms | None = None
     metrics_key: Secret | None = None
     trace_headers: Headers = field(default=(), repr=False)
+    certificate: Certificate | None = None
+    _check_again: "Callable[[], LoadedConfig] | None" = field(default=None, repr=False, compare=False)
 
     @property
     def keys_path(self) -> Path | None:
@@ -93,6 +96,26 @@ class LoadedConfig:
     def tls_paths(self) -> TlsPaths | None:
         tls = self.config.server.tls
         return paths_of(tls, self.folder) if tls is not None else None
+
+    @property
+    def secret_files(self) -> tuple[Path, ...]:
+        """Files whose new contents `refresh` takes."""
+        return (self.folder / ENV_FILE, *(self.tls_paths or ()))
+
+    def refresh(self) -> "LoadedConfig":
+        """Returns the config with its secrets and certificate as they are now. Raises `ConfigError` with every fault."""
+        if self._check_again is None:
+            return self
+        found = self._check_again()
+        return replace(
+            self,
+            targets=found.targets,
+            webhook=found.webhook,
+            job_webhooks=found.job_webhooks,
+            metrics_key=found.metrics_key,
+            trace_headers=found.trace_headers,
+            certificate=found.certificate,
+        )
 
     @property
     def shared_postgres(self) -> PostgresTerms | None:
@@ -187,6 +210,31 @@ def find_keys(config_path: Path, known: Callable[[], Known]) -> KeyPlace:
     return KeyPlace(_keys_path(config, folder), config, config_path, folder)
 
 
+@dataclass(frozen=True, slots=True)
+class Files:
+    """The files of a config, whether they exist or not."""
+
+    config: Path | None
+    folder: Path
+    ledger: Path | None
+    store: Path | None
+    keys: Path
+    personal: Path
+    policies: tuple[Path, ...]
+    """The operator's own."""
+
+
+def find_files(path: Path | None, known: Callable[[], Known]) -> Files:
+    """Raises `ConfigError`."""
+    config, folder = _load_shape(path, known)
+    blocks = [block for block in config.policies if isinstance(block, Mapping)]
+    settings = [content for block in blocks for content in block.values() if isinstance(content, Mapping)]
+    personal = next((str(content["personal"]) for content in settings if content.get("personal")), "personal.json")
+    own = tuple(folder / expand(str(block["file"])) for block in blocks if block.get("file"))
+    store = folder / expand(config.store.path) if config.store.path else None
+    return Files(path, folder, _ledger_path(config, folder), store, _keys_path(config, folder), folder / expand(personal), own)
+
+
 def load_ledger_path(path: Path | None, known: Callable[[], Known]) -> Path | None:
     """Raises `ConfigError`."""
     return _ledger_path(*_load_shape(path, known))
@@ -199,7 +247,7 @@ def _load_shape(path: Path | None, known: Callable[[], Known]) -> tuple[Config, 
     """
     text, source, folder = read_config(path)
     try:
-        return Config.model_validate(without_removed(parse(text, source))), folder
+        return Config.model_validate(without_ignored(parse(text, source))), folder
     except ValidationError:
         return check_config(text, source, folder, known()).config, folder  # raises all faults
 
@@ -208,7 +256,7 @@ def load_prices(path: Path | None, known: Known) -> dict[str, Price]:
     """Empty for a faulty config."""
     try:
         text, source, _ = read_config(path)
-        return read_prices(read_blocks(Config.model_validate(without_removed(parse(text, source)))), known)
+        return read_prices(read_blocks(Config.model_validate(without_ignored(parse(text, source)))), known)
     except (ConfigError, ValidationError):
         return {}
 
@@ -228,22 +276,26 @@ def check_config(text: str, source: str, folder: Path, known: Known) -> LoadedCo
     faults: list[Fault] = []
     keys = _read_keys(text, folder, faults)
     try:
-        config = Config.model_validate(without_removed(content))
+        config = Config.model_validate(without_ignored(content))
     except ValidationError as error:
         entries = leave_out_consequences(error.errors())
-        faults += [find_gone(entry) or as_fault(entry) for entry in entries[:_MAX_FAULTS]]
+        if later := [as_fault(entry) for entry in entries if entry["loc"] == ("version",)]:
+            raise ConfigError(source, later, content) from error  # of settings to come, the rest would be misread
+        faults += [as_fault(entry) for entry in entries[:_MAX_FAULTS]]
         if len(entries) > _MAX_FAULTS:
             more = Fault("file", f"{len(entries) - _MAX_FAULTS} more problems")
             raise ConfigError(source, [*faults, more], content) from error
         with contextlib.suppress(ValidationError):  # irreparable parts are reported already
             faults += _check_rest(
-                Config.model_validate(repair(without_removed(content), entries)), source, folder, known, keys, faults
+                Config.model_validate(repair(without_ignored(content), entries)), source, folder, known, keys, faults
             )
         raise ConfigError(source, faults, content) from error
     checked = _check_blocks(config, source, folder, known, keys, faults)
     if faults:
         raise ConfigError(source, faults, content)
-    return replace(checked, warnings=(*warn_of_removed(content), *checked.warnings))
+    # Policies of the operator's own stay as they are: opening one runs it.
+    again = partial(check_config, text, source, folder, replace(known, open_policy=None))
+    return replace(checked, warnings=(*warn_of_ignored(content), *checked.warnings), _check_again=again)
 
 
 def _check_rest(
@@ -271,7 +323,7 @@ def _check_blocks(
     check_store(config.store.path, config.ledger.path, folder, faults)
     checker = SecretChecker(faults, keys)
     ring = _read_ring(config, folder, faults)
-    tls = _check_tls(config, folder, faults)
+    tls, certificate = _check_tls(config, folder, faults)
     paths = {block.settings.name: block.path for block in blocks}
     check_budgets(ring, [plan for plan in targets if plan.target.name in named], paths, config.ledger, faults)
     loaded = LoadedConfig(
@@ -289,6 +341,7 @@ def _check_blocks(
         shared=check_shared(config.shared, checker),
         metrics_key=check_metrics_key(config.metrics, checker),
         trace_headers=read_trace_headers(config.traces.headers, checker),
+        certificate=certificate,
     )
     warnings = block_warnings(blocks) + warn_of_slowness(config.second_opinion, targets)
     warnings += [warning for _, settings in policies for warning in settings.warnings]
@@ -332,12 +385,15 @@ def _read_ring(config: Config, folder: Path, faults: list[Fault]) -> KeyRing | N
         return None
 
 
-def _check_tls(config: Config, folder: Path, faults: list[Fault]) -> TlsPaths | None:
+def _check_tls(config: Config, folder: Path, faults: list[Fault]) -> tuple[TlsPaths | None, Certificate | None]:
     if config.server.tls is None:
-        return None
+        return None, None
     paths = paths_of(config.server.tls, folder)
-    faults += check_pair(paths)
-    return paths
+    try:
+        return paths, check_pair(paths)
+    except CertificateUnusable as error:
+        faults.append(error.fault)
+        return paths, None
 
 
 def _read_keys(text: str, folder: Path, faults: list[Fault]) -> Mapping[str, str]:

@@ -266,7 +266,7 @@ class JobsUnavailable(Unavailable, code="jobs_unavailable"):
 
 
 class StoreUnavailable(Unavailable, code="store_unavailable"):
-    """Temporary: a store that several routers share cannot be asked, and without it this cannot be answered. Try again."""
+    """Temporary: a store, on disk or shared by routers, cannot be asked, and without it this cannot be answered. Try again."""
 
 
 class TiersBusy(Unavailable, status=429, code="tiers_busy"):

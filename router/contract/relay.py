@@ -1,9 +1,10 @@
 """How an answer travels: an adapter pushes head and bytes into a sink, which may pause it."""
 
+import ipaddress
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 from msgspec import Struct
 from pydantic import BaseModel, ConfigDict
@@ -17,6 +18,9 @@ from router.contract.target import Speed, Target, Timeouts
 from router.contract.words import Dialect
 
 Headers = tuple[tuple[str, str], ...]
+HEALTH_PATH, MODELS_PATH = "/health", "/models"
+"""Routes below an address that ask no model."""
+_LOCAL_ENDINGS = (".local", ".lan", ".internal", ".home.arpa")
 
 
 class Flow(Protocol):
@@ -194,6 +198,16 @@ class Endpoint:
         return (*(() if self.api_key is None else (self.api_key,)), *named, *literal)
 
     @property
+    def health_path(self) -> str:
+        """The route that shows whether a local engine is up; empty for other hosts, and where only callers have its key.
+
+        A gateway's `/health` may ask every model that it has, at a price, but not the one below `/v1`.
+        """
+        if self.takes_callers_key or not is_local(urlsplit(self.base_url).hostname or ""):
+            return ""
+        return HEALTH_PATH if self.base_url.rstrip("/").endswith("/v1") else MODELS_PATH
+
+    @property
     def takes_callers_key(self) -> bool:
         """Whether each request brings its own key, so that none can be prepared."""
         return self.api_key is not None and self.api_key.is_callers
@@ -219,6 +233,14 @@ class Endpoint:
                 "authorization: Bearer KEY or x-api-key: KEY"
             )
         return key
+
+
+def is_local(host: str) -> bool:
+    """Whether a host is this machine or one next to it, by its address or name."""
+    try:
+        return not ipaddress.ip_address(host).is_global
+    except ValueError:
+        return (bool(host) and "." not in host.rstrip(".")) or host.rstrip(".").endswith(_LOCAL_ENDINGS)
 
 
 class AdapterSettings(BaseModel):

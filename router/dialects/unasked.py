@@ -1,6 +1,7 @@
 """Usage that the caller did not ask for: requested from the target, and removed from its stream.
 
-Hosts send it in one more chunk, without choices; some also write `"usage":null` into all others.
+Hosts send it in one more chunk, without choices; some also write `"usage":null` into all others. llama.cpp moves its `timings`
+into that chunk: they are passed on, since a caller that asks for nothing gets them too.
 """
 
 import re
@@ -8,9 +9,11 @@ from collections.abc import Mapping
 
 from router.contract.request import JsonObject, RequestView
 from router.contract.words import Dialect
+from router.dialects.composer import data_frame
 from router.dialects.hosts import STREAM_OPTIONS
 from router.dialects.sse import FRAME_ENDS, split_frames
 from router.dialects.table import SPECS
+from router.dialects.timings import MARK
 
 USAGE_MARK = b'"usage"'
 """In every piece to change. Inside a JSON string the second quote would be escaped."""
@@ -51,6 +54,8 @@ def without_usage(data: bytes) -> bytes:
     for frame, end in zip(parts[::2], parts[1::2], strict=True):
         if USAGE_MARK in frame and is_usage_alone(frame):
             kept.append(frame[: len(frame) - len(frame.lstrip(b"\r\n"))])  # the end of the frame before it
+            if MARK in frame:
+                kept.append(_write_timings(frame))
         else:
             kept += (frame, end)
     return b"".join((*kept, rest))
@@ -60,6 +65,13 @@ def is_usage_alone(frame: bytes) -> bool:
     """Whether a frame is the chunk that only callers who ask for usage get."""
     chunk = frames[0].json() if (frames := split_frames(frame)) else {}
     return chunk.get("choices") == [] and isinstance(chunk.get("usage"), dict)
+
+
+def _write_timings(frame: bytes) -> bytes:
+    """The chunk with an empty piece in place of usage: without choices, it would surprise callers that did not ask."""
+    chunk: JsonObject = {**split_frames(frame)[0].json(), "choices": [{"index": 0, "delta": {}, "finish_reason": None}]}
+    del chunk["usage"]
+    return data_frame(chunk)
 
 
 def usage_may_begin(data: bytes, first_token_mark: bytes) -> int:

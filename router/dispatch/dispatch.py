@@ -19,8 +19,8 @@ from router.contract.words import Operation, Tier
 from router.dialects.opaque import keys_for, refused_by
 from router.dispatch.attempt import attempt
 from router.dispatch.context import DispatchContext
+from router.dispatch.health import watch_health
 from router.dispatch.live.statistics import LiveStatistics
-from router.dispatch.loading import watch_loading
 from router.dispatch.outgoing import Reachable, may_ask_usage, prepare
 from router.dispatch.passing import pass_on
 from router.dispatch.rules import (
@@ -151,8 +151,8 @@ class Dispatcher:
                     return ended
                 asked = self._reachable[step.target]
                 tried.append(_remember(view, sent, live.known(asked.target), step, ended, tried))
-                if isinstance(ended.error, UpstreamLoading):
-                    watch_loading(asked, live, self._clock)
+                if isinstance(ended.error, UpstreamLoading) or (asked.health_path and live.rests(asked.target)):
+                    watch_health(asked, live, self._clock)
             following = await self._choose_next(context, tried)
             if isinstance(following, GiveUp):
                 raise following.error

@@ -70,6 +70,8 @@ class Reachable:
     trace: TraceHeaders | None = None
     hides_limits: bool = False
     """Whether its rate limits are nothing to callers: they have keys of this router, with limits of their own."""
+    health_path: str = ""
+    """Where a local engine can be asked while it rests; empty for other targets."""
     asking: UsageAsking = field(default_factory=UsageAsking)
     reasons: Mapping[Dialect, Reasons] = field(init=False)
     """What may have to change, by its own dialects. One in which every request changes is absent."""

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable
 
 from router.contract.caller import SessionKey
+from router.contract.clock import CLOCK
 from router.contract.decision import Decision
 from router.contract.errors import Superseded, TandemError, TiersBusy
 from router.contract.exchange import CancelReason, Exchange, saying_why
@@ -151,7 +152,7 @@ async def await_turn(
         sink.begin_wait(lambda: _say(target, queue.look(waiter, clock())))
     permit = None
     try:
-        permit = await _wait(context, queue, waiter, now + max_wait)
+        permit = await _wait(context, queue, waiter, now, max_wait)
     finally:
         if sink is not None:
             sink.end_wait()
@@ -163,13 +164,13 @@ async def await_turn(
     return permit
 
 
-async def _wait(context: DispatchContext, queue: TargetQueue, waiter: Waiter, until: float) -> Permit | None:
+async def _wait(context: DispatchContext, queue: TargetQueue, waiter: Waiter, began: float, max_wait: float) -> Permit | None:
     """None if the turn will not come in time, perhaps seen early: callers that had less go first."""
     clock = context.clock
     with saying_why(context.exchange):
         try:
             while waiter.permit is None:
-                left = until - clock()
+                left = max_wait - CLOCK.ran(began, clock())
                 if left <= 0 or queue.look(waiter, clock()).seconds > left + _LOOK_SECONDS:
                     return None
                 await asyncio.wait((waiter.let_in,), timeout=min(left, _LOOK_SECONDS))

@@ -12,6 +12,8 @@ from router.dialects.responses.logged import cut_after
 from router.stores.watches import Watch, Watches
 
 MOST_ATTEMPTS = 3
+AHEAD_SECONDS = 86_400.0
+"""An event that is due later than this was noted while the clock was ahead: no pause between two tries is as long."""
 """A job that killed its owner three times would kill the next one, too."""
 SEEN = "id, caller, at, key, session, title, tier, state, attempt, owner, ended_at, is_cancelled, is_handed_out, is_collected"
 FOUND = f"{SEEN}, queued"

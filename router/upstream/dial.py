@@ -2,11 +2,13 @@
 
 import asyncio
 import contextlib
+import os
 import socket
 import ssl
 from collections.abc import Callable
 from typing import TypeVar
 
+from router.contract.clock import CLOCK
 from router.contract.relay import Tls
 from router.upstream.address import Address, Proxy
 from router.upstream.connection import CannotConnect, Connection
@@ -19,17 +21,20 @@ class Dialer:
     """Opens connections, with one TLS context per target."""
 
     def __init__(self) -> None:
-        self._contexts: dict[Tls | None, ssl.SSLContext] = {}
+        self._contexts: dict[Tls | None, tuple[list[int], ssl.SSLContext]] = {}
 
     async def dial(self, address: Address, tls: Tls | None, within_seconds: float) -> Connection:
         """Raises `CannotConnect` with the reason."""
         return await self.dial_for(Connection, address, tls, within_seconds)
 
     async def dial_for(self, make: Callable[[], _P], address: Address, tls: Tls | None, within_seconds: float) -> _P:
+        began = asyncio.get_running_loop().time()
         try:
             async with asyncio.timeout(within_seconds):
                 return await self._dial(make, address, tls)
         except TimeoutError as error:
+            if CLOCK.has_paused(began, asyncio.get_running_loop().time()):
+                return await self.dial_for(make, address, tls, within_seconds)
             way = f" through the proxy in {address.proxy.variable}" if address.proxy is not None else ""
             raise CannotConnect(f"no connection{way} within {within_seconds:g} s") from error
         except ssl.SSLError as error:
@@ -50,13 +55,28 @@ class Dialer:
         return connection
 
     def _context(self, tls: Tls | None) -> ssl.SSLContext:
-        context = self._contexts.get(tls)
-        if context is None:
+        """Files that were replaced are loaded again; until they can be used, the old context is."""
+        marks = [_modified_at(path) for path in (tls.ca_file, tls.client_cert) if path] if tls is not None else []
+        known = self._contexts.get(tls)
+        if known is not None and known[0] == marks:
+            return known[1]
+        try:
             context = ssl.create_default_context(cafile=tls.ca_file if tls else None)
             if tls is not None and tls.client_cert:
                 context.load_cert_chain(tls.client_cert)
-            self._contexts[tls] = context
+        except OSError:
+            if known is None:
+                raise
+            return known[1]
+        self._contexts[tls] = marks, context
         return context
+
+
+def _modified_at(path: str) -> int:
+    try:
+        return os.stat(path).st_mtime_ns
+    except OSError:
+        return 0
 
 
 async def _dial_through(make: Callable[[], _P], address: Address, proxy: Proxy, context: ssl.SSLContext | None) -> _P:

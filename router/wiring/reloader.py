@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
-from router.config.changes import Changes, find_changes, find_key_changes
+from router.config.changes import Changes, find_changes, find_key_changes, find_refreshed
 from router.config.faults import ConfigError
 from router.config.key_file import check_blank
 from router.config.load import LoadedConfig
@@ -56,6 +56,8 @@ class Reloader:
     """What else takes the new config, once the plan was swapped. Each runs on the loop, and must not raise."""
     revoked: frozenset[bytes] = frozenset()
     """Keys that do not work though the key file has them, by the digests of their secrets: another router revoked them."""
+    _refreshed: tuple[str, ...] = ()
+    """What changed since the last reload and is in use already."""
     _started: LoadedConfig = field(init=False)
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
     _waiting: "asyncio.Task[Reloaded] | None" = field(default=None, init=False)
@@ -93,9 +95,9 @@ class Reloader:
             # Whether callers need keys is fixed at the start: the keys in use stay, and the change is named.
             loaded = replace(loaded, keys=before.keys)
         changes = find_changes(self._started, before, loaded, self.house.plan.rules.weights_fingerprint)
-        self._swap(loaded)
-        for apply in self.applies:
-            apply(loaded)
+        already, self._refreshed = self._refreshed, ()
+        changes = replace(changes, applied=(*(f"{line} (in use already)" for line in already), *changes.applied))
+        self._use(loaded)
         done = Reloaded(changes, before.fingerprint, loaded.fingerprint, loaded.warnings)
         events.config_reloaded(
             changed=changes.applied, needs_restart=changes.needs_restart, before=done.before, fingerprint=done.after
@@ -127,8 +129,31 @@ class Reloader:
                 self._swap(loaded)
             return changed
 
+    async def build_again(self) -> None:
+        """Build the plan of the config in use again: a file that a policy reads can be read now."""
+        async with self._turn:
+            self._swap(self.loaded)
+
+    async def refresh(self) -> None:
+        """Take new secrets and a new certificate, with the rest of the config as it was loaded; or nothing if one is faulty."""
+        async with self._turn:
+            try:
+                loaded = await asyncio.to_thread(lambda: self._checked(self.loaded.refresh()))
+            except ConfigError as error:
+                events.config_kept(source=error.source, faults=tuple(map(str, error.faults)))
+                return
+            if changed := find_refreshed(self.loaded, loaded):
+                self._use(loaded)
+                self._refreshed += changed
+                events.secrets_reloaded(changed=changed)
+
     def _with_keys(self, read: Callable[[], KeyRing]) -> LoadedConfig:
         return self._checked(replace(self.loaded, keys=read()))
+
+    def _use(self, loaded: LoadedConfig) -> None:
+        self._swap(loaded)
+        for apply in self.applies:
+            apply(loaded)
 
     def _swap(self, loaded: LoadedConfig) -> None:
         """Build the plan and use it. Adapters of new targets load what is costly to load, as at the start."""

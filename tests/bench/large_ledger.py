@@ -22,8 +22,9 @@ from router.contract.words import Outcome, Tier, TurnKind
 from router.page.queries import SPANS
 from router.past.regret import look_back
 from router.stores.sqlite.files import connect, create_private
-from router.stores.sqlite.migrate import LEDGER, prepare
+from router.stores.sqlite.migrate import prepare
 from router.stores.sqlite.past import SqliteEntryReader
+from router.stores.sqlite.schemas import LEDGER
 
 BEFORE_INDEXES = 5
 """The schema before the page's indexes."""

@@ -1,8 +1,9 @@
 """The generated ledger has rows that every reader takes for a router's own."""
 
 from router.past.cases import LedgerTally, read_ledger
-from router.stores.sqlite.migrate import LEDGER, prepare
+from router.stores.sqlite.migrate import prepare
 from router.stores.sqlite.past import SqliteEntryReader
+from router.stores.sqlite.schemas import LEDGER
 from tests.bench.large_ledger import WEIGHTS, write_large
 
 

@@ -55,7 +55,7 @@ class EngineTwin:
     async def _answer(self, wire: Wire, seen: Seen) -> None:
         if self.is_loading:
             await _reply(wire, 503, {"error": {"message": "Loading model", "type": "unavailable_error", "code": 503}})
-        elif seen.path == "/health":
+        elif seen.path in ("/health", "/v1/health"):
             await _reply(wire, 200, {"status": "ok"})
         elif seen.path == "/v1/models":
             await _reply(wire, 200, {"object": "list", "data": [self._model()]})

@@ -91,7 +91,7 @@ async def upstreams(count: int) -> AsyncIterator[list[Upstream]]:
 
 
 async def run(seconds: float, folder: Path, every_seconds: float = EVERY_SECONDS) -> Seen:
-    """Reload for some seconds under load, which must not notice."""
+    """Reload for some seconds, and until all have been served, under load, which must not notice."""
     seen, over = Seen(), asyncio.Event()
     async with upstreams(3) as (first, second, deep):
         texts = [config(first.base_url, "spark", deep.base_url), config(second.base_url, "swift", deep.base_url), "tiers:\n"]
@@ -117,7 +117,7 @@ async def _reload(tandem: Running, seen: Seen, file: Path, texts: list[str], sec
     loop = asyncio.get_running_loop()
     ends_at, measured_at = loop.time() + seconds, loop.time() + seconds / 3
     for text in itertools.cycle((texts[1], texts[2], texts[0])):
-        if loop.time() >= ends_at:
+        if loop.time() >= ends_at and seen.served > CALLERS + STREAMS + SOCKETS and seen.reloads >= 3:
             return
         part = file.with_suffix(".part")
         part.write_text(text)

@@ -6,7 +6,8 @@ from msgspec.structs import replace
 
 from router.contract.caller import Caller
 from router.contract.job import Job, JobEnding, JobObserver, JobState, JobTerms, Segment
-from router.stores.sqlite.jobs import JOBS, SqliteJobs
+from router.stores.sqlite.jobs import SqliteJobs
+from router.stores.sqlite.schemas import JOBS
 from router.stores.sqlite.writer import SqliteWriter
 from tests.tools.kept import ANN, Failures
 

@@ -19,8 +19,8 @@ from router.past.rows import Call, Kept
 from router.stores.memory.responses import MemoryResponses
 from router.stores.shared import Shared
 from router.stores.sqlite.entries import SqliteEntries
-from router.stores.sqlite.migrate import LEDGER, RESPONSES
 from router.stores.sqlite.responses import SqliteResponses
+from router.stores.sqlite.schemas import LEDGER, RESPONSES
 from router.stores.sqlite.sessions import SqliteSessions
 from router.stores.sqlite.writer import SqliteWriter
 

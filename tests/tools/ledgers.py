@@ -17,8 +17,9 @@ from router.house import House
 from router.settle.entry import write_entry
 from router.stores.recent import row_of
 from router.stores.sqlite.files import connect, create_private
-from router.stores.sqlite.migrate import LEDGER, prepare
+from router.stores.sqlite.migrate import prepare
 from router.stores.sqlite.rows import transaction
+from router.stores.sqlite.schemas import LEDGER
 from tests.tools.exchanges import Told
 from tests.tools.kept import make_entry
 

@@ -72,7 +72,8 @@ async def test_the_second_stream_of_an_engine_with_timings_is_not_touched(upstre
     async with running(config_of(upstream), tmp_path) as tandem:
         first, second = [await call(tandem.port, "/v1/chat/completions", chat(stream=True, model="fast")) for _ in range(2)]
 
-    assert (b"timings" in first.body, b"timings" in second.body) == (False, True)
+    assert (b"timings" in first.body, b"timings" in second.body) == (True, True)
+    assert (b'"usage"' in first.body, b'"choices":[]' in first.body) == (False, False)
     assert ["stream_options" in seen.json for seen in upstream.seen] == [True, False]
 
 

@@ -13,13 +13,12 @@ from textwrap import wrap
 from router.cli import Ended
 from router.cli.common import command_name, init_command, readable
 from router.cli.key_rights import write_moment
-from router.cli.refused import explain, say_unwritable
+from router.cli.refused import explain
 from router.cli.routers import all_routers, is_tandem, url_of
 from router.cli.setup.facts import open_store, read_facts, shell_here
 from router.cli.tables import columns_here
 from router.cli.workers import count_workers
 from router.cli.workers.group import find_server
-from router.config.across import check_recorded
 from router.config.certificate import read_certificate
 from router.config.faults import Fault, how_to_install
 from router.config.folders import NoHome, state_folder
@@ -38,9 +37,9 @@ from router.sense.models import ModelNames
 from router.stores.memory.responses import MemoryResponses
 from router.stores.shared import open_shared
 from router.stores.sqlite.files import StoreUnwritable
-from router.stores.sqlite.jobs import JOBS
 from router.stores.sqlite.lock import StoreInUse
-from router.stores.sqlite.migrate import LEDGER, RESPONSES, Migrations, foresee, rehearse, say_room
+from router.stores.sqlite.migrate import foresee, rehearse, say_room
+from router.stores.sqlite.schemas import JOBS, LEDGER, RESPONSES, Migrations
 from router.telemetry.colour import GREEN, RED, YELLOW, paint
 from router.wiring.stores import JOBS_FILE
 
@@ -213,12 +212,13 @@ def look_at_files(loaded: LoadedConfig, *, in_full: bool = False) -> list[Findin
     if ledger is None:
         found.append(Finding("ledger", NOTE, "no ledger is kept", "set ledger.path: tandem why and tandem tune read it"))
     else:
-        found.append(_look_at_file(loaded, "ledger", ledger, LEDGER, in_full=in_full) or _look_at_room(ledger))
+        faults = _look_at_file(loaded, "ledger", ledger, LEDGER, in_full=in_full)
+        found.append(faults or _look_at_migration("ledger", ledger, LEDGER) or _look_at_room(ledger))
         jobs = ledger.with_name(JOBS_FILE)
         if jobs.exists() and loaded.shared_postgres is None:
-            found.append(_look_at_file(loaded, "jobs", jobs, JOBS))
-    if loaded.store_path is not None:
-        found.append(_look_at_file(loaded, "store", loaded.store_path, RESPONSES))
+            found.append(_look_at_file(loaded, "jobs", jobs, JOBS) or _look_at_migration("jobs", jobs, JOBS))
+    if (store := loaded.store_path) is not None:
+        found.append(_look_at_file(loaded, "store", store, RESPONSES) or _look_at_migration("store", store, RESPONSES))
     return [one for one in found if one is not None]
 
 
@@ -235,6 +235,14 @@ def look_at_state() -> list[Finding]:
     return [Finding("state", WARN if mode & 0o022 else NOTE, text, f"chmod 700 {folder}")]
 
 
+_WITHOUT = {
+    "ledger": "its rows wait in memory, and callers with a budget are refused",
+    "store": "requests for stored responses are refused",
+    "jobs": "requests with background: true are refused",
+}
+"""What a router does that starts without a file."""
+
+
 def _look_at_file(
     loaded: LoadedConfig, about: str, path: Path, migrations: Migrations, *, in_full: bool = False
 ) -> Finding | None:
@@ -248,12 +256,8 @@ def _look_at_file(
             return refuse(about, explain(error))
         return Finding(about, GOOD, f"{path}, in use by the router {error.owner}")
     except StoreUnwritable as error:
-        try:
-            check_recorded(loaded.keys, loaded.source, with_ledger=False)
-        except ConfigError as refusal:
-            return refuse(about, "\n".join(map(str, refusal.faults)))
-        text, _, hint = say_unwritable(error).partition("; ")
-        return Finding(about, FIX, text, hint)
+        text = f"{path} cannot be used ({error.reason}): {_WITHOUT[about]}, until it can be"
+        return Finding(about, FIX, text, "free the place, or set another file (ledger.path, store.path)")
     except StoreUnusable as error:
         return refuse(about, explain(error))
     return None
@@ -264,19 +268,30 @@ def _is_own(loaded: LoadedConfig, address: str) -> bool:
     return address == _url_of(loaded) or str(Path(loaded.source).absolute()) in sources
 
 
+def _look_at_migration(about: str, path: Path, migrations: Migrations) -> Finding | None:
+    if (coming := foresee(path, migrations)) is None:
+        return None
+    before, needed = coming
+    if (free := _free_bytes(path)) < needed:
+        hint = f"make room on this disk, or set {'store.path' if about == 'store' else 'ledger.path'}"
+        return Finding(
+            about, FIX, f"{path}: {say_room(needed, free)}", f"{hint}; until then the router serves without this file"
+        )
+    text = f"{path}: the next start migrates it from schema {before} to {len(migrations)}"
+    kept = f"It keeps the file as it is now in {path.name}.before-{before + 1}, and needs {-(-needed // 1_000_000)} MB"
+    return Finding(about, NOTE, f"{text}. {kept}")
+
+
 def _look_at_room(path: Path) -> Finding:
-    free = shutil.disk_usage(next(parent for parent in path.parents if parent.exists())).free
-    if (coming := foresee(path, LEDGER)) is not None:
-        before, needed = coming
-        if free < needed:
-            hint = "make room on this disk, or set ledger.path; until then the router serves without a record"
-            return Finding("ledger", FIX, f"{path}: {say_room(needed, free)}", hint)
-        text = f"the next start migrates it from schema {before} to {len(LEDGER)}, after a copy of {-(-needed // 1_000_000)} MB"
-        return Finding("ledger", NOTE, f"{path}: {text}")
+    free = _free_bytes(path)
     if free < _SCARCE_BYTES:
         state = FIX if free < _FEW_BYTES else WARN
         return Finding("ledger", state, f"{path}: {free >> 20} MB free", "make room on this disk, or set ledger.path")
     return Finding("ledger", GOOD, f"{path}, {free >> 30} GB free")
+
+
+def _free_bytes(path: Path) -> int:
+    return shutil.disk_usage(next(parent for parent in path.parents if parent.exists())).free
 
 
 def look_at_shared(loaded: LoadedConfig) -> list[Finding]:

@@ -26,7 +26,7 @@ class Circuit:
     """After five failures in a row a target rests for 1 s, then 2 s, 4 s, at most a minute.
 
     A fault that only the operator can fix starts a rest at once: a rejected key stays rejected. After each rest one request
-    probes the target. Any answer ends the rest.
+    probes the target. Any answer ends the rest, and so does the health of a local engine that was away.
     """
 
     __slots__ = (
@@ -88,6 +88,11 @@ class Circuit:
         if opens and now >= self.rested_until:
             self.rest_seconds = min(max(self.rest_seconds * 2, _FIRST_REST_SECONDS), _LONGEST_REST_SECONDS)
             self.rested_until = now + self.rest_seconds
+
+    def recover(self) -> None:
+        """It could not be reached, and answers again. The next failure begins another rest."""
+        self.failures, self._failed_at = min(self.failures, _OPENS_AT - 1), _NEVER
+        self.rest_seconds = self.rested_until = 0.0
 
     def is_resting(self, now: float) -> bool:
         return self.is_open and (now < self.rested_until or bool(self.probe))

@@ -8,7 +8,15 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec.structs import replace
 
 from router.contract.allowance import Allowance
-from router.contract.errors import TandemError, TiersBusy, UpstreamBarred, UpstreamLoading, UpstreamRefused, UpstreamTimeout
+from router.contract.errors import (
+    TandemError,
+    TiersBusy,
+    UpstreamBarred,
+    UpstreamLoading,
+    UpstreamRefused,
+    UpstreamTimeout,
+    UpstreamUnreachable,
+)
 from router.contract.exchange import Exchange, Handler
 from router.contract.facts import AttemptEnded, AttemptOpened, Decided, Fact, FirstToken, LimitsTold, QuestionEnded, Read
 from router.contract.messages import Messages
@@ -127,19 +135,41 @@ class LiveStatistics(LiveTargets):
             circuit.asked_at = now
         self._fresh_until = _NEVER
 
+    def rests(self, target: Target) -> bool:
+        """Whether it rests after failures that may end by themselves."""
+        circuit = self.of(target).circuit
+        return circuit.is_open and circuit.fault is None
+
     def await_ready(self, target: Target) -> bool:
-        """Mark a target as polled while it loads its model; False if it already is."""
+        """Mark a target as polled while it loads its model or rests; False if it already is."""
         was_awaited, self.of(target).is_awaited = self.of(target).is_awaited, True
         return not was_awaited
 
     def keep_loading(self, target: Target, words: str, now: float) -> bool:
         """Note that it is still loading; False if the current plan lacks it or changed it."""
-        if is_listed := not self._targets or self._targets.get(target.name) == target:
+        if is_listed := self._lists(target):
             live = self.of(target)
             live.circuit.load(words, now)
             live.is_watched = True
             self._fresh_until = _NEVER
         return is_listed
+
+    def keep_resting(self, target: Target, *, is_gone: bool) -> bool:
+        """Note whether a resting target answers; False once it need not be asked again.
+
+        An answer ends the rest only of a target that was away: one that was there all along fails for another reason.
+        """
+        if not self._lists(target) or not self.rests(target):
+            return False
+        circuit = self.of(target).circuit
+        if is_gone:
+            circuit.failed_with = UpstreamUnreachable.code
+        elif circuit.failed_with == UpstreamUnreachable.code:
+            circuit.recover()
+        return circuit.is_open
+
+    def _lists(self, target: Target) -> bool:
+        return not self._targets or self._targets.get(target.name) == target
 
     def end_loading(self, target: Target) -> None:
         """It is ready, or no longer polled: the next request may go there."""

@@ -1,10 +1,10 @@
 """Responses in memory, with an optional disk store for long-kept ones and misses."""
 
-import time
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Collection
 
 from router.contract.caller import Caller
+from router.contract.clock import CLOCK
 from router.contract.share import Holdings
 from router.contract.stores import ResponseStore, StoredResponse
 
@@ -27,7 +27,7 @@ class MemoryResponses:
         max_responses: int = _MAX_RESPONSES,
         max_bytes: int = _MAX_BYTES,
         max_owners: int = _MAX_OWNERS,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = CLOCK.trusted,
     ) -> None:
         self._behind, self._clock = behind, clock
         self._max_responses, self._max_bytes, self._max_owners = max_responses, max_bytes, max_owners
@@ -71,11 +71,10 @@ class MemoryResponses:
         return found if found is not None and self._owners.get(found.id) != _NOBODY else None
 
     async def forget(self, response_id: str, caller: Caller) -> bool:
+        """On disk first: if that fails, nothing has changed."""
         self._forget_oldest()
-        found = self._drop((caller, response_id))
-        if found:
-            self._own(response_id, _NOBODY, caller)
-        if self._behind is not None and await self._behind.forget(response_id, caller):
+        found = self._behind is not None and await self._behind.forget(response_id, caller)
+        if self._drop((caller, response_id)) or found:
             self._own(response_id, _NOBODY, caller)
             found = True
         return found

@@ -1,16 +1,14 @@
 """Damage checks: small files at every start, any file in full by `tandem check --live`."""
 
 import contextlib
-import glob
 import shlex
 import sqlite3
 from pathlib import Path
 
 from router.contract.stores import StoreUnusable
 from router.stores.sqlite.files import connect, connect_to_read, is_damage
+from router.stores.sqlite.schemas import find_copies
 
-_NO_COPIES = ("-wal", "-shm", "-journal", ".part")
-"""Suffixes of unfinished copies and of open copies' side files."""
 _WAIT_SECONDS = 5.0
 _CHECKED_BYTES = 64 << 20
 """The largest file checked at start, in about 0.2 s."""
@@ -32,12 +30,6 @@ class StoreDamaged(StoreUnusable):
             return f"there is no copy of it. This moves it away, and the next start makes a new one:\n  {aside}"
         use = f"cp -p {shlex.quote(str(self.copy))} {file}"
         return f"the newest copy is {self.copy}. This puts it in place:\n  {aside} && {use}"
-
-
-def find_copies(path: Path) -> list[Path]:
-    """Copies kept by migrations, newest first."""
-    found = (file for file in path.parent.glob(f"{glob.escape(path.name)}.before-*") if not file.name.endswith(_NO_COPIES))
-    return sorted(found, key=lambda copy: copy.stat().st_mtime, reverse=True)
 
 
 def find_sound_copy(path: Path) -> Path | None:

@@ -7,6 +7,7 @@ and the next program would then delete the log that SQLite writes to.
 import contextlib
 import errno
 import os
+import shutil
 import sqlite3
 import tempfile
 import time
@@ -17,6 +18,7 @@ from typing import NamedTuple
 
 from router.contract.stores import AskedTooMuch, StoreUnusable
 from router.stores.folders import make_folders
+from router.stores.sqlite.schemas import LEDGER, check_version
 
 READ_SECONDS = 0.2
 WRITE_SECONDS = 5.0
@@ -28,6 +30,8 @@ _STEPS = 10_000
 _NEWER = ("key", "job")
 """Columns that older ledgers lack, read as null."""
 _PRIVATE = 0o600
+_LOG_BYTES = 16 << 20
+"""What is kept of the log's file once its rows are in the database."""
 
 
 class StoreUnwritable(StoreUnusable):
@@ -38,16 +42,56 @@ class StoreUnwritable(StoreUnusable):
 
 FAILURES = (sqlite3.Error, OSError, StoreUnusable)
 _DISK_FULL = "DiskFull"
+FULL = "the disk is full"
+_LEAST_ROOM_BYTES = 64 << 10
+"""For the index of SQLite's log (32 KB) and a few pages."""
 DAMAGED = "Damaged"
 _DAMAGED_CODES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_LOCKED_CODES = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+_DISK_CODES = (
+    *_LOCKED_CODES,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_PERM,
+)
+"""Errors of the place, which may pass, rather than of what is in the file."""
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 def kind_of(error: BaseException) -> str:
-    """In one word, for events."""
+    """In a word or a few, for events."""
     if is_full(error) or is_full(error.__cause__):
         return _DISK_FULL
+    if isinstance(error, StoreUnwritable):
+        return _DISK_FULL if error.reason == FULL else error.reason
     return DAMAGED if is_damage(error) or is_damage(error.__cause__) else type(error).__name__
+
+
+def cause_of(error: BaseException, path: Path | None = None) -> str:
+    """In words, for people. `path`: where it happened, since SQLite cannot always tell a full disk from a broken one."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if (
+        is_full(error)
+        or is_full(error.__cause__)
+        or (code == sqlite3.SQLITE_IOERR and path is not None and not _has_room(path))
+    ):
+        return FULL
+    if code in _LOCKED_CODES:
+        return "another program has locked it"
+    return getattr(error, "reason", None) or getattr(error, "strerror", None) or str(error)
+
+
+def _has_room(path: Path) -> bool:
+    try:
+        return shutil.disk_usage(path.resolve().parent).free >= _LEAST_ROOM_BYTES
+    except OSError:
+        return True
+
+
+def is_of_the_disk(error: BaseException) -> bool:
+    return isinstance(error, OSError) or getattr(error, "sqlite_errorcode", 0) & 0xFF in _DISK_CODES
 
 
 def is_full(error: BaseException | None) -> bool:
@@ -75,7 +119,7 @@ def create_private(path: Path) -> None:
         if not (real := path.resolve()).exists():
             _create(real)
     except OSError as error:
-        raise StoreUnwritable(path, error.strerror or str(error)) from error
+        raise StoreUnwritable(path, cause_of(error)) from error
 
 
 def check_place(path: Path) -> None:
@@ -90,7 +134,7 @@ def check_place(path: Path) -> None:
         if real.exists() and not os.access(real, os.R_OK | os.W_OK):
             raise StoreUnwritable(path, _say_why_closed(real))
     except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: circular links before Python 3.13
-        raise StoreUnwritable(path, getattr(error, "strerror", None) or str(error)) from error
+        raise StoreUnwritable(path, cause_of(error)) from error
 
 
 def _say_why_closed(path: Path) -> str:
@@ -138,12 +182,34 @@ def inodes_of(path: Path) -> Inodes:
 
 def connect(path: Path, timeout_seconds: float = WRITE_SECONDS) -> sqlite3.Connection:
     """Never recreates a file that is gone."""
-    return sqlite3.connect(f"{path.resolve().as_uri()}?mode=rw", uri=True, timeout=timeout_seconds, isolation_level=None)
+    address = f"{path.resolve().as_uri()}?mode=rw"
+    database = sqlite3.connect(address, uri=True, timeout=timeout_seconds, isolation_level=None)
+    database.execute(f"PRAGMA journal_size_limit = {_LOG_BYTES}")
+    return database
 
 
 def connect_to_read(path: Path, timeout_seconds: float = READ_SECONDS, *, one_thread: bool = True) -> sqlite3.Connection:
-    address = f"{path.resolve().as_uri()}?mode=ro"
+    """Also from a read-only file system, where SQLite cannot make its side files."""
+    real = path.resolve()
+    address = f"{real.as_uri()}?mode=ro"
+    if not os.access(real.parent, os.W_OK) and not _has_log(real):
+        address += "&immutable=1"
     return sqlite3.connect(address, uri=True, timeout=timeout_seconds, check_same_thread=one_thread)
+
+
+def _has_log(path: Path) -> bool:
+    """Whether rows may be in the log alone."""
+    try:
+        return side_files(path)[0].stat().st_size > 0
+    except OSError:
+        return False
+
+
+def _say_unreadable(path: Path, error: sqlite3.Error) -> str:
+    if getattr(error, "sqlite_errorcode", 0) != sqlite3.SQLITE_CANTOPEN or not _has_log(path):
+        return str(error)
+    log = side_files(path)[0].name
+    return f"{error}\n  hint: its newest rows are in {log}, and the folder is read-only: copy both files to another folder"
 
 
 @contextlib.contextmanager
@@ -158,13 +224,14 @@ def open_ledger(
             database.text_factory = partial(str, encoding="utf-8", errors="replace")
             deadline = time.monotonic() + within_seconds
             database.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS)
+            check_version(database, path, LEDGER)
             if not writes:
                 _add_newer_columns(database)
             yield database
     except sqlite3.Error as error:
         if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_INTERRUPT:
             raise AskedTooMuch(f"{path}: no answer within {within_seconds:g} s\n  hint: ask for less, with --since") from error
-        raise StoreUnusable(f"{path}: not a usable ledger: {error}") from error
+        raise StoreUnusable(f"{path}: not a usable ledger: {_say_unreadable(path, error)}") from error
 
 
 def _add_newer_columns(database: sqlite3.Connection) -> None:

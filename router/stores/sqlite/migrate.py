@@ -1,7 +1,7 @@
-"""Numbered migrations: forward only, one transaction each, counted by `PRAGMA user_version`.
+"""Migrations of a file: forward only, all in one transaction, counted by `PRAGMA user_version`.
 
-A file with content is copied before its first migration, for an older Tandem. The copy gets its name only once complete, so
-that a killed process leaves no half copy to restore.
+A file with content is first copied, for an older Tandem. The copy gets its name once the file is migrated: a killed process
+leaves the old file, or the new one and its whole copy, which the next start names.
 """
 
 import contextlib
@@ -11,38 +11,51 @@ import os
 import shutil
 import sqlite3
 from collections.abc import Iterator
-from importlib import resources
 from pathlib import Path
 from typing import NamedTuple
 
 from router.contract.entry import COLUMNS, column_types
 from router.contract.stores import StoreUnusable
-from router.stores.sqlite.damage import StoreDamaged, find_copies, read_damage
+from router.stores.sqlite.compact import MAPPED, rewrite_older
+from router.stores.sqlite.damage import StoreDamaged, find_damage_at_start, read_damage
 from router.stores.sqlite.files import (
     WRITE_SECONDS,
     StoreUnwritable,
+    cause_of,
     check_place,
     connect,
     connect_to_read,
+    create_private,
     is_damage,
-    is_full,
+    is_of_the_disk,
     make_private,
 )
-from router.stores.sqlite.lock import StoreInUse, find_owner
+from router.stores.sqlite.lock import FileLock, StoreInUse, find_owner, leave_to_workers
+from router.stores.sqlite.room import foresee_room, page_bytes
 from router.stores.sqlite.rows import transaction
+from router.stores.sqlite.schemas import (
+    LEDGER,
+    Migrations,
+    check_version,
+    find_copies,
+    read_tables,
+    read_version,
+    tables_of,
+    version_of,
+)
 from router.telemetry import events
 
 SQL: dict[type, str] = {str: "TEXT", float: "REAL", int: "INTEGER", bool: "INTEGER"}
-Migrations = tuple[str, ...]
-"""Scripts of one kind of file: the n-th makes version n."""
 UPKEEP = "upkeep"
 """The table of `retention`, which a file of any version may have."""
 _OTHERS_SECONDS = 60.0
-_ROOM_BYTES = 1 << 20
 _LARGE_BYTES = 100_000_000
 """Larger files take a second or more to copy and migrate."""
+_UNWRITTEN_BYTES = 4 << 20
+"""Room that must be left before the commit: pages that SQLite still holds in memory, and the first rows."""
 _LEADING = 4
 """Leading columns that tell our table from another program's."""
+_PART = ".part"
 
 
 class Migrated(NamedTuple):
@@ -54,17 +67,6 @@ class Migrated(NamedTuple):
     copy: Path
 
 
-def read_migrations(kind: str) -> Migrations:
-    folder = resources.files("router.stores.sqlite") / "migrations" / kind
-    found = sorted((item for item in folder.iterdir() if item.name.endswith(".sql")), key=lambda item: item.name)
-    return tuple(item.read_text(encoding="utf-8") for item in found)
-
-
-LEDGER = read_migrations("ledger")
-"""Entries, sessions and marks."""
-RESPONSES = read_migrations("responses")
-
-
 def prepare(path: Path, migrations: Migrations) -> Migrated | None:
     """Migrate a file; returns what was done to one with content.
 
@@ -73,11 +75,62 @@ def prepare(path: Path, migrations: Migrations) -> Migrated | None:
     with _explained(path), contextlib.closing(connect(path)) as database:
         before = _check_ours(database, path, migrations)
         make_private(path)
+        database.execute(MAPPED)
         database.execute("PRAGMA journal_mode = WAL")
-        migrated = _migrate(database, path, before, migrations) if before < len(migrations) else None
+        database.execute(f"PRAGMA busy_timeout = {int(_OTHERS_SECONDS * 1_000)}")
+        migrated = _settle_copy(database, path)
+        if before < len(migrations):
+            migrated = _migrate(database, path, migrations) or migrated
         if migrations is LEDGER:
             _add_columns(database)
+        rewrite_older(database, path)
         return migrated
+
+
+class OwnFile:
+    """A file that this process, or its workers, alone write to."""
+
+    def __init__(self, path: Path, migrations: Migrations, address: str = "") -> None:
+        self._path, self._migrations, self._address = path, migrations, address
+        self._lock: FileLock | None = None
+        self.was_open = False
+
+    def open(self) -> None:
+        """Create or migrate the file, and take it. Raises `StoreUnusable`: `StoreUnwritable` where a later try may succeed.
+
+        A folder that was moved is not made again: the file in it would be a second, empty one.
+        """
+        if self.was_open and not self._path.parent.exists():
+            raise StoreUnwritable(self._path, "its folder was moved or deleted")
+        create_private(self._path)
+        if self._lock is None or self._lock.is_left:
+            self.release()
+            self._lock = FileLock(self._path, self._address)
+        try:
+            if (done := prepare(self._path, self._migrations)) is not None:
+                events.store_migrated(file=done.file, before=done.before, version=done.version, copy=done.copy.name)
+            if not self.was_open and (damage := find_damage_at_start(self._path)):
+                raise StoreDamaged(self._path, damage)
+        except BaseException:
+            if not self.was_open:
+                self.release()
+            raise
+        self.was_open = True
+
+    def hold_for_workers(self) -> None:
+        """Open it for processes forked from now on, or leave it to them where a later try may succeed. Raises as `open`."""
+        try:
+            self.open()
+        except StoreUnwritable:
+            leave_to_workers(self._path)
+            raise
+        if self._lock is not None:
+            self._lock.hold_for_workers()
+
+    def release(self) -> None:
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
 
 
 def rehearse(path: Path, migrations: Migrations, *, in_full: bool = False) -> None:
@@ -98,8 +151,8 @@ def _explained(path: Path) -> Iterator[None]:
     try:
         yield
     except (sqlite3.Error, OSError) as error:
-        if is_full(error):
-            raise StoreUnwritable(path, "the disk is full") from error
+        if is_of_the_disk(error):
+            raise StoreUnwritable(path, cause_of(error, path)) from error
         if is_damage(error) and (find_copies(path) or "not a database" not in str(error)):  # else any program's file
             raise StoreDamaged(path, str(error)) from error
         raise StoreUnusable(f"{path.name} is not a usable database: {error}") from error
@@ -109,14 +162,11 @@ def foresee(path: Path, migrations: Migrations) -> tuple[int, int] | None:
     """The version before, and the bytes needed; None if current."""
     try:
         with contextlib.closing(connect_to_read(path)) as database:
-            before = _read_version(database)
-            return (before, copy_bytes(database)) if before < len(migrations) and _read_tables(database) else None
+            before = read_version(database)
+            is_due = before < len(migrations) and read_tables(database)
+            return (before, foresee_room(database, before, migrations)) if is_due else None
     except (sqlite3.Error, OSError):
         return None
-
-
-def _read_version(database: sqlite3.Connection) -> int:
-    return int(database.execute("PRAGMA user_version").fetchone()[0])
 
 
 def _check_ours(database: sqlite3.Connection, path: Path, migrations: Migrations) -> int:
@@ -125,10 +175,8 @@ def _check_ours(database: sqlite3.Connection, path: Path, migrations: Migrations
     Another program may use our table names or `user_version`. Our tables begin with our columns, as later versions append
     theirs. A file without a version may hold only our tables; in others, owners may have added some.
     """
-    before = _read_version(database)
-    if before > len(migrations):
-        raise StoreUnusable(f"{path.name} was written by a newer Tandem (schema {before} > {len(migrations)})")
-    found, ours = _read_tables(database), tables_of(migrations[: max(before, 1)])
+    before = check_version(database, path, migrations)
+    found, ours = read_tables(database), tables_of(migrations[: max(before, 1)])
     found.pop(UPKEEP, None)
     leading = {name: columns[:_LEADING] for name, columns in ours.items()}
     foreign = [name for name, first in leading.items() if name in found and found[name][: len(first)] != first]
@@ -142,55 +190,36 @@ def _check_ours(database: sqlite3.Connection, path: Path, migrations: Migrations
     return before
 
 
-def tables_of(migrations: Migrations) -> dict[str, tuple[str, ...]]:
-    with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as database:
-        for script in migrations:
-            database.executescript(script)
-        return _read_tables(database)
-
-
-def _read_tables(database: sqlite3.Connection) -> dict[str, tuple[str, ...]]:
-    found = database.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'")
-    columns = "SELECT name FROM pragma_table_info(?)"
-    return {table: tuple(name for (name,) in database.execute(columns, (table,))) for (table,) in found.fetchall()}
-
-
-def _migrate(database: sqlite3.Connection, path: Path, before: int, migrations: Migrations) -> Migrated | None:
+def _migrate(database: sqlite3.Connection, path: Path, migrations: Migrations) -> Migrated | None:
     """Concurrent processes wait for the first."""
-    database.execute(f"PRAGMA busy_timeout = {int(_OTHERS_SECONDS * 1_000)}")
-    copy = None
+    has_content, migrated = False, None
     try:
-        for version, script in enumerate(migrations[before:], start=before + 1):
-            with transaction(database):
-                if _read_version(database) >= version:
-                    continue  # another process was faster
-                if version == before + 1 and _read_tables(database):
-                    if damage := read_damage(database):
-                        raise StoreDamaged(path, damage)  # a copy of it would replace a sound one
-                    _announce(database, path, before, len(migrations))
-                    copy = _keep_copy(path, version)
-                for statement in _split(script):
-                    database.execute(statement)
-                database.execute(f"PRAGMA user_version = {version}")
-    except BaseException:
-        if copy is not None and _read_version(database) == before:
-            copy.unlink(missing_ok=True)  # unchanged: a copy per try would fill the disk
-        raise
-    return Migrated(path.name, before, len(migrations), copy) if copy is not None else None
+        with transaction(database):
+            before, begins = read_version(database), page_bytes(database)
+            if before >= len(migrations):
+                return None  # another process was faster
+            if has_content := bool(read_tables(database)):
+                if damage := read_damage(database):
+                    raise StoreDamaged(path, damage)  # a copy of it would replace a sound one
+                _copy(path, before, migrations)
+            for statement in itertools.chain.from_iterable(map(_split, migrations[before:])):
+                database.execute(statement)
+            database.execute(f"PRAGMA user_version = {len(migrations)}")
+            if has_content:
+                _check_room(path, path.resolve().parent, page_bytes(database) - begins + _UNWRITTEN_BYTES)
+    finally:
+        if has_content:
+            migrated = _settle_copy(database, path)
+    return migrated
 
 
 def _add_columns(database: sqlite3.Connection) -> None:
     """Columns that need no script, null in older rows."""
-    found = _read_tables(database).get("entries", COLUMNS)
+    found = read_tables(database).get("entries", COLUMNS)
     if missing := column_types().keys() - set(found):
         with transaction(database):
-            for name in sorted(missing.difference(_read_tables(database)["entries"])):  # another process may have been faster
+            for name in sorted(missing.difference(read_tables(database)["entries"])):  # another process may have been faster
                 database.execute(f"ALTER TABLE entries ADD COLUMN {name} {SQL[column_types()[name][0]]}")
-
-
-def _announce(database: sqlite3.Connection, path: Path, before: int, version: int) -> None:
-    if (size := copy_bytes(database)) > _LARGE_BYTES:
-        events.store_migrating(file=path.name, before=before, version=version, megabytes=size // 1_000_000)
 
 
 def _split(script: str) -> Iterator[str]:
@@ -205,36 +234,42 @@ def _split(script: str) -> Iterator[str]:
         yield statement
 
 
-def copy_bytes(database: sqlite3.Connection) -> int:
-    """With room for the migration."""
-    pages, size = (int(database.execute(f"PRAGMA {name}").fetchone()[0]) for name in ("page_count", "page_size"))
-    return pages * size + _ROOM_BYTES
-
-
-def _keep_copy(path: Path, version: int) -> Path:
+def _copy(path: Path, before: int, migrations: Migrations) -> None:
     """Raises `StoreUnwritable` if room is short."""
-    for left in path.parent.glob(f"{glob.escape(path.name)}.before-*.part"):
-        left.unlink(missing_ok=True)  # of a killed process: we hold the lock
-    part = path.with_name(f"{path.name}.before-{version}.part")
-    try:
-        with contextlib.closing(connect_to_read(path, WRITE_SECONDS)) as source:
-            _check_room(path, copy_bytes(source))
-            os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-            with contextlib.closing(sqlite3.connect(part)) as target:
-                source.backup(target)
-        return _give_name(part, path.with_name(f"{path.name}.before-{version}"))
-    finally:
-        part.unlink(missing_ok=True)
+    with contextlib.closing(connect_to_read(path, WRITE_SECONDS)) as source:
+        _check_room(path, path.parent, foresee_room(source, before, migrations))
+        if (size := page_bytes(source)) > _LARGE_BYTES:
+            events.store_migrating(file=path.name, before=before, version=len(migrations), megabytes=size // 1_000_000)
+        part = path.with_name(f"{path.name}.before-{before + 1}{_PART}")
+        os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        with contextlib.closing(sqlite3.connect(part)) as target:
+            target.execute("PRAGMA journal_mode = OFF")
+            source.backup(target)
 
 
-def _check_room(path: Path, needed: int) -> None:
-    free = shutil.disk_usage(path.parent).free
+def _check_room(path: Path, folder: Path, needed: int) -> None:
+    free = shutil.disk_usage(folder).free
     if free < needed:
         raise StoreUnwritable(path, say_room(needed, free))
 
 
 def say_room(needed: int, free: int) -> str:
-    return f"the migration first makes a copy, which needs {-(-needed // 1_000_000)} MB; {free // 1_000_000} MB are free"
+    megabytes, left = -(-needed // 1_000_000), free // 1_000_000
+    return f"the migration makes a copy and builds indexes, which needs {megabytes} MB; {left} MB are free"
+
+
+def _settle_copy(database: sqlite3.Connection, path: Path) -> Migrated | None:
+    """Give a copy its name if the file was migrated since, else delete it."""
+    parts, migrated = list(path.parent.glob(f"{glob.escape(path.name)}.before-*{_PART}")), None
+    if not parts:
+        return None
+    with transaction(database):  # no other process is copying
+        version = read_version(database)
+        for part in parts:
+            if (before := version_of(part)) is not None and before < version:
+                migrated = Migrated(path.name, before, version, _give_name(part, part.with_suffix("")))
+            part.unlink(missing_ok=True)
+    return migrated
 
 
 def _give_name(part: Path, wanted: Path) -> Path:
@@ -245,6 +280,8 @@ def _give_name(part: Path, wanted: Path) -> Path:
             os.link(part, copy)
         except FileExistsError:
             continue
+        except FileNotFoundError:
+            return wanted  # another process has just named it
         except OSError:  # no hard links on this file system
             if copy.exists():
                 continue

@@ -19,21 +19,23 @@ from msgspec.structs import replace
 
 from router.contract.stores import StoreUnusable
 from router.stores.sqlite.alarm import OUTAGE, Alarm, Failing, OnFailure
-from router.stores.sqlite.damage import StoreDamaged, find_damage_at_start
+from router.stores.sqlite.compact import Compaction
 from router.stores.sqlite.files import (
+    DAMAGED,
     FAILURES,
     WRITE_SECONDS,
     Inodes,
+    StoreUnwritable,
+    cause_of,
     connect,
     count_rows,
-    create_private,
     inodes_of,
     kind_of,
 )
-from router.stores.sqlite.lock import FileLock
-from router.stores.sqlite.migrate import Migrations, prepare
+from router.stores.sqlite.migrate import OwnFile
 from router.stores.sqlite.reader import RowReader
-from router.stores.sqlite.rows import Row, write_rows
+from router.stores.sqlite.rows import Row, transaction, write_rows
+from router.stores.sqlite.schemas import Migrations
 
 Result = TypeVar("Result")
 Upkeep = Callable[[sqlite3.Connection], bool]
@@ -45,10 +47,12 @@ _BATCH_ROWS = 500
 _BATCH_SECONDS = 0.15
 """From one batch's start to the next: with its own time, a row is on disk within 250 ms."""
 _LOOK_SECONDS = 5.0
-"""How often an idle file is checked for existence."""
+"""How often an idle file is checked for existence, and how long at most until one that fails is tried again."""
 _MAX_DOUBLINGS = 5
 """Of the pause between batches while the file fails."""
 _UPKEEP_SECONDS = 3_600.0
+_COMPACTION_SECONDS = 60.0
+"""How often it is checked whether much of the file is free."""
 _LAST_TRIES = 3
 _CLOSE_SECONDS = 10.0
 LOG_GONE = "LogGone"
@@ -92,8 +96,11 @@ class SqliteWriter:
         lock_seconds: float = WRITE_SECONDS,
         address: str = "",
     ) -> None:
-        """Open or create the file. Raises `StoreInUse`, changing nothing, and `StoreDamaged`."""
-        self.path, self._migrations, self._alarm = path, migrations, Alarm(on_failure)
+        """Open or create the file. Raises `StoreInUse`, changing nothing, and `StoreDamaged`.
+
+        Where the disk does not allow it now, it is tried again every few seconds, and rows wait.
+        """
+        self.path, self._alarm = path, Alarm(on_failure)
         self._max_rows, self._max_bytes = max_rows, max_bytes
         self._batch_seconds, self._lock_seconds = batch_seconds, lock_seconds
         self.lost = 0
@@ -107,7 +114,8 @@ class SqliteWriter:
         """Taken from the queue, not yet written."""
         self._users: dict[object, Upkeep] = {}
         self._next_upkeep: dict[object, float] = {}
-        self._next_look = 0.0
+        self._next_look = self._next_compaction = 0.0
+        self._compact = Compaction(path.name)
         self._wake = threading.Event()
         self._is_closing = False
         self._database: sqlite3.Connection | None = None
@@ -115,16 +123,11 @@ class SqliteWriter:
         self._readers: list[RowReader] = []
         self._had = 0
         """Rows seen through a connection whose log was deleted, until the file's are counted."""
-        create_private(path)
-        self._ownership = FileLock(path, address)
+        self._file = OwnFile(path, migrations, address)
         try:
-            self.migrated = prepare(path, migrations)
-            """What opening changed in an older file."""
-            if damage := find_damage_at_start(path):
-                raise StoreDamaged(path, damage)
-        except BaseException:
-            self._ownership.release()
-            raise
+            self._file.open()
+        except StoreUnwritable as error:
+            self._sound_outage(error)
         self._ended: Future[None] = Future()
         self._thread = threading.Thread(target=self._run, name=f"write {path.name}", daemon=True)
         self._thread.start()
@@ -192,6 +195,16 @@ class SqliteWriter:
         self._wake.set()
         return job.future
 
+    @property
+    def was_open(self) -> bool:
+        """Whether the file could be opened since the start."""
+        return self._file.was_open
+
+    def check_written(self) -> None:
+        """Raise `StoreUnusable` during an outage: a row that is not on disk may be waiting."""
+        if (failing := self._alarm.failing) is not None and failing.is_outage:
+            raise StoreUnusable(f"{self.path.name} cannot be written to: {failing.cause}")
+
     def note_written(self) -> None:
         """End an outage. Called by work that wrote, in the writer's thread."""
         self._alarm.clear()
@@ -229,7 +242,7 @@ class SqliteWriter:
         tries_left = _LAST_TRIES
         began = time.monotonic()
         while tries_left:
-            due = began + self._batch_seconds * (1 if self._is_closing else 2**failures)
+            due = began + (self._batch_seconds if self._is_closing else min(self._batch_seconds * 2**failures, _LOOK_SECONDS))
             self._wake.wait(max(0.0, due - time.monotonic()))
             self._wake.clear()
             is_closing, began = self._is_closing, time.monotonic()
@@ -258,7 +271,7 @@ class SqliteWriter:
                 self._queue.popleft()
                 if isinstance(error, FAILURES):
                     self._disconnect()
-                    self._alarm.sound(kind_of(error), self.lost, OUTAGE)
+                    self._sound_outage(error)
 
     def _take(self) -> _Job[Any] | None:
         """Take rows until a batch is full or a job is next, which stays queued until done."""
@@ -296,21 +309,36 @@ class SqliteWriter:
         self._in_hand.append(row)
 
     def _tidy(self) -> None:
-        now = time.monotonic()
+        now, failing = time.monotonic(), self._alarm.failing
+        if failing is not None and failing.is_outage and failing.kind != DAMAGED:
+            self._probe(self._open())
         if self._database is not None and now >= self._next_look:
             self._next_look = now + _LOOK_SECONDS
             self._open()
+        is_deleting = False
         for store, upkeep in list(self._users.items()):
             if now >= self._next_upkeep.get(store, now):
-                self._next_upkeep[store] = now + _UPKEEP_SECONDS
-                try:
-                    is_more_left = upkeep(self._open())
-                except FAILURES as error:  # old rows cost room, not requests
-                    self._disconnect()
-                    self._alarm.sound(kind_of(error), self.lost, OUTAGE)
-                    continue
-                if is_more_left:
-                    self._next_upkeep[store] = now
+                is_more_left = self._upkeep(upkeep)
+                self._next_upkeep[store] = now if is_more_left else now + _UPKEEP_SECONDS
+                is_deleting |= is_more_left
+        if now >= self._next_compaction and not is_deleting:
+            self._next_compaction = now if self._upkeep(self._compact) else now + _COMPACTION_SECONDS
+
+    def _upkeep(self, work: Upkeep) -> bool:
+        """Whether there is more to do."""
+        try:
+            return work(self._open())
+        except FAILURES as error:  # old rows cost room, not requests
+            self._disconnect()
+            self._sound_outage(error)
+            return False
+
+    def _probe(self, database: sqlite3.Connection) -> None:
+        """End an outage as soon as something can be written, though no row waits."""
+        with transaction(database):
+            (version,) = database.execute("PRAGMA user_version").fetchone()
+            database.execute(f"PRAGMA user_version = {version}")
+        self._alarm.clear()
 
     def _open(self) -> sqlite3.Connection:
         """A file moved or replaced under it is reopened."""
@@ -321,8 +349,7 @@ class SqliteWriter:
             if is_moved:
                 self._alarm.sound("FileNotFoundError", self.lost)
         if self._database is None:
-            create_private(self.path)
-            prepare(self.path, self._migrations)
+            self._file.open()
             self._database = connect(self.path, self._lock_seconds)
             self._database.execute("PRAGMA synchronous = FULL")
             self._database.execute("SELECT 1 FROM sqlite_master").fetchone()  # creates the side files
@@ -343,8 +370,11 @@ class SqliteWriter:
     def _give_way(self, error: Exception) -> None:
         """The file fails: rows wait, jobs fail."""
         self._disconnect()
-        self._alarm.sound(kind_of(error), self.lost, OUTAGE)
+        self._sound_outage(error)
         self._fail_jobs(error)
+
+    def _sound_outage(self, error: Exception) -> None:
+        self._alarm.sound(kind_of(error), self.lost, OUTAGE, cause_of(error, self.path))
 
     def _fail_jobs(self, error: Exception) -> None:
         while self._queue:
@@ -365,5 +395,5 @@ class SqliteWriter:
         self._alarm.conclude("Closed", self.lost)
         with self._lock:
             self._newest.clear()
-        self._ownership.release()
+        self._file.release()
         self._ended.set_result(None)

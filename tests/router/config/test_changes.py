@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from router.config.changes import find_changes, find_key_changes, keep_fixed
+from router.config.changes import find_changes, find_key_changes, find_refreshed, keep_fixed
 from router.config.load import LoadedConfig, check_config
 from router.contract.caller import Caller
 from router.contract.keys import Key, KeyRing
@@ -131,8 +131,50 @@ def test_a_new_value_of_a_key_is_said_and_never_shown(tmp_path):
 
     changes = find_changes(before, before, load(text, tmp_path))
 
-    assert changes.applied == tuple(f"target {name}: its key or another secret has a new value" for name in "ab")
+    assert changes.applied == ("SOME_UNSET_KEY: new value, used by a, b",)
     assert SECRET not in str(changes)
+
+
+def test_a_key_of_many_targets_is_one_line(tmp_path):
+    named = [f"{{name: t{n}, base_url: 'http://h{n}.example/v1', api_key: 'env:SOME_UNSET_KEY', model: m}}" for n in range(200)]
+    text = f"tiers:\n  fast: {{targets: [{', '.join(named[:100])}]}}\n  deep: {{targets: [{', '.join(named[100:])}]}}\n"
+    (tmp_path / ".env").write_text("SOME_UNSET_KEY=old-value\n")
+    before = load(text, tmp_path)
+    (tmp_path / ".env").write_text(f"SOME_UNSET_KEY={SECRET}\n")
+
+    assert find_refreshed(before, before.refresh()) == ("SOME_UNSET_KEY: new value, used by t0, t1, t2 and 197 more",)
+
+
+def test_new_values_of_other_secrets_are_said(tmp_path):
+    names = ("ALERT_URL", "METRICS_KEY", "TRACE_KEY", "HOOK_SECRET")
+    text = (
+        "alerts: {webhook: 'env:ALERT_URL'}\nmetrics: {on: true, key: 'env:METRICS_KEY'}\n"
+        "traces: {endpoint: 'http://127.0.0.1:1', headers: 'env:TRACE_KEY'}\n"
+        f"webhooks: [{{url: 'https://h.example/', secret: 'env:HOOK_SECRET'}}]\n{SIMULATED}"
+    )
+
+    def write(more: str) -> None:
+        values = dict.fromkeys(names, f"https://h.example/{'x' * 32}{more}") | {"TRACE_KEY": f"x-key={more}"}
+        (tmp_path / ".env").write_text("".join(f"{name}={value}\n" for name, value in values.items()))
+
+    write("old")
+    before = load(text, tmp_path)
+    write(SECRET)
+
+    said = find_refreshed(before, before.refresh())
+
+    assert said == (
+        "ALERT_URL: new value, used by alerts.webhook",
+        "HOOK_SECRET: new value, used by webhooks",
+        "METRICS_KEY: new value, used by metrics.key",
+        "traces.headers: new value",
+    )
+
+
+def test_a_refresh_takes_nothing_else_of_the_config(tmp_path):
+    before = load(SIMULATED, tmp_path)
+
+    assert before.refresh() == before
 
 
 def test_weights_that_were_written_again_are_a_change(tmp_path):

@@ -6,7 +6,8 @@ from sqlite3 import connect
 
 from router.contract.entry import COLUMNS, column_types
 from router.stores.postgres.schema import read_migrations
-from router.stores.sqlite.migrate import LEDGER, SQL
+from router.stores.sqlite.migrate import SQL
+from router.stores.sqlite.schemas import LEDGER
 
 
 def test_a_field_says_the_type_of_its_column_and_whether_it_may_be_null():

@@ -37,3 +37,19 @@ def test_a_caller_without_a_key_is_told_how_to_send_one():
     words = 'target "spark" needs your own API key.*x-tandem-upstream-key: KEY or.*authorization: Bearer KEY or x-api-key: KEY'
     with pytest.raises(CallerKey, match=words):
         Endpoint("m", api_key=Secret("caller")).key_for(request_with())
+
+
+@pytest.mark.parametrize(("url", "path"), [
+    ("http://127.0.0.1:8080/v1", "/health"),
+    ("http://[::1]:8080/v1/", "/health"),
+    ("http://192.168.1.7:11434/v1", "/health"),
+    ("http://vllm:8000/v1", "/health"),
+    ("http://gpu.local:8000/v1", "/health"),
+    ("http://localhost:4000", "/models"),  # a gateway's own /health may ask every model
+    ("https://api.openai.com/v1", ""),
+    ("https://8.8.8.8/v1", ""),
+    ("", ""),
+])  # fmt: skip
+def test_only_engines_nearby_have_a_route_to_be_asked_at(url, path):
+    assert Endpoint("m", url).health_path == path
+    assert Endpoint("m", url, Secret("caller")).health_path == ""

@@ -46,6 +46,17 @@ def test_the_chunk_with_usage_alone_is_taken_out_and_nothing_else():
     assert without_usage(ALONE.replace(b"\n", b"\r\n") + DONE) == DONE
 
 
+def test_the_timings_in_the_chunk_with_usage_are_passed_on_without_it():
+    told = ALONE.replace(b'"id":"c"', b'"id":"c","timings":{"predicted_n":2}')
+
+    sent = without_usage(WORD + told + DONE)
+
+    assert (sent[: len(WORD)], sent[-len(DONE) :]) == (WORD, DONE)
+    empty = {"index": 0, "delta": {}, "finish_reason": None}
+    chunk = json.loads(sent[len(WORD) : -len(DONE)].removeprefix(b"data: "))
+    assert chunk == {"id": "c", "timings": {"predicted_n": 2}, "choices": [empty]}
+
+
 @pytest.mark.parametrize("frame", [
     b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],%b}\n\n' % USAGE,
     b'data: {"choices":[],"prompt_filter_results":[]}\n\n',

@@ -14,7 +14,7 @@ from router.sessions.known import KnownSessions
 from router.sessions.memory import SessionMemory
 from router.sessions.turns import read_turn
 from router.stores.memory.entries import NoSessions
-from router.stores.sqlite.migrate import LEDGER
+from router.stores.sqlite.schemas import LEDGER
 from router.stores.sqlite.sessions import SqliteSessions
 from router.stores.sqlite.writer import SqliteWriter
 from tests.tools.sessions import (

@@ -95,6 +95,7 @@ def test_for_a_person_a_reload_is_one_line_without_hints(logged):
     events.config_reloaded(changed=("target a: removed",), needs_restart=("server.port: 1 → 2",), before="x", fingerprint="y")
     events.config_reloaded(changed=(), needs_restart=(), before="x", fingerprint="x")
     events.config_kept(source="config.yaml", faults=("tiers: missing\n  hint: write them", "server.prot: no such setting"))
+    events.secrets_reloaded(changed=("A_KEY: new value, used by spark",))
     events.keys_reloaded(changed=("caller ada: added", "keys: 1 added"), callers=1, keys=1)
     events.keys_kept(faults=("keys.yaml file: other users may read it\n  hint: chmod",))
 
@@ -102,6 +103,7 @@ def test_for_a_person_a_reload_is_one_line_without_hints(logged):
         "config reloaded: target a: removed; needs a restart: server.port: 1 → 2",
         "config reloaded: nothing changed",
         "error: config.yaml was not taken, and the config before it stays in use: tiers: missing; server.prot: no such setting",
+        "secrets reloaded: A_KEY: new value, used by spark",
         "keys reloaded: caller ada: added; keys: 1 added",
         "error: the key file was not taken, and no key was added or revoked: keys.yaml file: other users may read it",
     ]

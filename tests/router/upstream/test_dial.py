@@ -1,6 +1,7 @@
 """TLS and tunnels: what only shows with a certificate and a proxy between."""
 
 import asyncio
+import os
 import ssl
 from base64 import b64encode
 
@@ -103,6 +104,26 @@ async def test_a_target_that_asks_for_our_certificate_is_shown_it(start, upstrea
     assert shown.json == CHAT_ANSWER
     assert len(upstream.seen) == 1
     assert hidden.status == 502
+
+
+async def test_a_renewed_client_certificate_is_loaded_for_the_next_connection_and_a_broken_one_is_not_used(
+    certificate, serve_tls, monkeypatch
+):
+    address = read_address(f"https://localhost:{await serve_tls(asks_for_certificate=True)}/v1")
+    pair = (certificate / "key.pem").read_bytes() + (certificate / "cert.pem").read_bytes()
+    ours, dialer, made, create = certificate / "ours.pem", Dialer(), [], ssl.create_default_context
+    monkeypatch.setattr(ssl, "create_default_context", lambda **more: made.append(more) or create(**more))
+    tls, counts = Tls(ca_file=str(certificate / "cert.pem"), client_cert=str(ours)), []
+
+    for number, text in enumerate((pair, b"half of", pair)):
+        ours.write_bytes(text)
+        os.utime(ours, (number, number))
+        made.clear()
+        for _ in range(2):
+            (await dialer.dial(address, tls, 30)).drop()
+        counts.append(len(made))
+
+    assert counts == [1, 2, 1]  # the broken one is tried each time, and the context before it is used
 
 
 async def test_a_tunnel_is_opened_through_a_proxy_and_tls_runs_inside_it(start, certificate, serve_tls, listen, set_proxy):

@@ -1,7 +1,10 @@
 """What the commands that look back share."""
 
 import argparse
+import re
+import shutil
 import time
+from contextlib import closing
 from datetime import datetime
 
 import pytest
@@ -10,10 +13,13 @@ from router.cli import Ended, main
 from router.cli.past.looking import find_ledger, read_since
 from router.cli.past.sources import LedgerPast
 from router.cli.routers import Router, note_router
+from router.stores.sqlite.files import connect
+from router.stores.sqlite.schemas import LEDGER
 from tests.conftest import SIMULATED
 from tests.router.cli.recorded import record_turns
 from tests.tools.kept import make_entry
 from tests.tools.ledgers import write_ledger
+from tests.tools.read_only import run_read_only
 
 COMMANDS = ("log", "log --sessions", "stats")
 ALL = (*COMMANDS, "why", "wrong")
@@ -34,6 +40,20 @@ def test_a_file_that_is_no_ledger_is_said_and_left_alone(home, capsys, command):
     assert main([*command.split()]) == 1
     assert "not a usable ledger" in capsys.readouterr().err
     assert (home / "test.db").read_text() == "something else"
+
+
+@pytest.mark.parametrize("command", [*ALL, "replay --ledger test.db", "tune --ledger test.db"])
+def test_a_ledger_of_a_newer_tandem_is_refused_with_the_copy_that_this_one_can_read(home, capsys, command):
+    record_turns(home, "fix the typo")
+    shutil.copy(home / "test.db", home / "test.db.before-99")
+    with closing(connect(home / "test.db")) as database:
+        database.execute("PRAGMA user_version = 99")
+
+    assert main([*command.split()]) in (1, 2)
+
+    said = capsys.readouterr().err
+    assert f"test.db was written by a newer Tandem (schema 99 > {len(LEDGER)})\n  hint: use that Tandem, or" in said
+    assert re.search(r"  mv \S*test\.db \S*test\.db\.newer && mv \S*test\.db\.before-99 \S*test\.db\n", said)
 
 
 @pytest.mark.parametrize("command", ALL)
@@ -143,3 +163,26 @@ def test_a_config_with_faults_has_no_prices(here):
     (here / "config.yaml").write_text("tiers: 3\n")
 
     assert LedgerPast(here / "test.db").price_of("spark") is None
+
+
+def test_a_ledger_on_a_read_only_file_system_is_read(home):
+    write_ledger(home / "test.db", {"at": time.time()})
+
+    found = {command: run_read_only(home, *command.split()) for command in (*COMMANDS, "why --json")}
+
+    assert {command: (done.returncode, done.stderr) for command, done in found.items()} == dict.fromkeys(found, (0, ""))
+    assert "a quick edit" in found["log"].stdout
+    assert sorted(file.name for file in home.iterdir() if file.name.startswith("test.db")) == ["test.db"]
+
+
+def test_rows_in_a_log_on_a_read_only_file_system_are_not_passed_over(home):
+    write_ledger(home / "full.db")
+    with closing(connect(home / "full.db")) as database:
+        database.execute("CREATE TABLE more (a)")
+        for end in ("", "-wal"):
+            shutil.copy(home / f"full.db{end}", home / f"test.db{end}")
+
+    done = run_read_only(home, "log")
+
+    assert done.returncode == 1
+    assert "its newest rows are in test.db-wal, and the folder is read-only: copy both files" in done.stderr

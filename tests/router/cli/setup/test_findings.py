@@ -23,7 +23,8 @@ from router.cli.setup.findings import (
     say_findings,
 )
 from router.stores.folders import make_folders
-from router.stores.sqlite.migrate import LEDGER
+from router.stores.sqlite.migrate import prepare
+from router.stores.sqlite.schemas import JOBS, LEDGER, RESPONSES
 from tests.conftest import SIMULATED
 from tests.tools.certificates import TLS, write_pair
 from tests.tools.configs import load_text
@@ -48,9 +49,9 @@ def look_at_ledger(tmp_path, name="t.db", **more) -> Finding:
     return look_at_files(load_text(SIMULATED.replace("test.db", name), tmp_path), **more)[0]
 
 
-def write_old(path) -> None:
+def write_old(path, migrations=LEDGER) -> None:
     with closing(sqlite3.connect(path)) as database:
-        database.executescript(LEDGER[0] + "PRAGMA user_version = 1;")
+        database.executescript(migrations[0] + "PRAGMA user_version = 1;")
 
 
 def test_a_ledger_that_can_be_written_is_good_whether_it_is_there_or_not(tmp_path):
@@ -66,8 +67,11 @@ def test_a_ledger_that_cannot_be_written_is_to_be_fixed_with_its_whole_path(tmp_
     found = look_at_ledger(tmp_path, "file/t.db")
 
     assert (found.state, found.is_refusal) == ("fix", False)
-    assert found.text == f"{tmp_path / 'file' / 't.db'} cannot be written to (Not a directory), so no record is kept"
-    assert "--no-ledger" in found.hint
+    assert found.text == (
+        f"{tmp_path / 'file' / 't.db'} cannot be used (Not a directory): its rows wait in memory, and callers with a budget are "
+        "refused, until it can be"
+    )
+    assert "ledger.path" in found.hint
 
 
 def test_a_damaged_ledger_is_told_with_the_command_that_puts_its_copy_in_place(tmp_path):
@@ -92,18 +96,43 @@ def test_a_disk_that_is_nearly_full_is_told(tmp_path, monkeypatch, free, state):
 
 
 @pytest.mark.parametrize(
-    ("free", "state", "said"), [(10 << 30, "note", "from schema 1 to"), (500_000, "fix", "needs 2 MB; 0 MB")]
+    ("free", "state", "said"),
+    [
+        (
+            10 << 30,
+            "note",
+            "the next start migrates it from schema 1 to {}. It keeps the file as it is now in {}.before-2, and needs 6 MB",
+        ),
+        (500_000, "fix", "which needs 6 MB; 0 MB are free"),
+    ],
 )
-def test_a_migration_that_the_next_start_will_make_is_announced_with_the_room_that_it_needs(
+def test_migrations_that_the_next_start_will_make_are_announced_with_the_room_that_they_need(
     tmp_path, monkeypatch, free, state, said
 ):
-    write_old(tmp_path / "t.db")
+    files = {"ledger": ("t.db", LEDGER), "jobs": ("jobs.db", JOBS), "store": ("r.db", RESPONSES)}
+    for name, migrations in files.values():
+        write_old(tmp_path / name, migrations)
     monkeypatch.setattr(findings.shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
+
+    found = look_at_files(load_text(SIMULATED.replace("test.db", "t.db") + "store: {path: r.db}\n", tmp_path))
+
+    assert {one.about: one.state for one in found} == dict.fromkeys(files, state)
+    for one in found:
+        name, migrations = files[one.about]
+        assert one.text.startswith(f"{tmp_path / name}: ")
+        assert said.format(len(migrations), name) in one.text
+
+
+def test_a_file_of_a_newer_tandem_is_refused_with_the_copy_that_this_one_can_use(tmp_path):
+    write_old(tmp_path / "t.db")
+    prepare(tmp_path / "t.db", (*LEDGER, "CREATE TABLE later (x);"))
 
     found = look_at_ledger(tmp_path)
 
-    assert found.state == state
-    assert said in found.text
+    assert (found.state, found.is_refusal) == ("fix", True)
+    assert found.text == f"t.db was written by a newer Tandem (schema {len(LEDGER) + 1} > {len(LEDGER)})"
+    assert f"mv {tmp_path / 't.db.before-2'} {tmp_path / 't.db'}" in found.hint
+    assert "serve --no-ledger" in found.hint
 
 
 @pytest.mark.parametrize(("mode", "state", "words"), [(0o755, NOTE, "list"), (0o777, WARN, "rename and replace")])

@@ -13,7 +13,7 @@ from router.stores.postgres import entry_rows
 from router.stores.postgres.schema import prepare
 from router.stores.sqlite.files import connect
 from router.stores.sqlite.forwarded import FORWARDED, read_next
-from router.stores.sqlite.migrate import LEDGER, tables_of
+from router.stores.sqlite.schemas import LEDGER, tables_of
 from tests.tools.kept import make_entry, open_entries
 from tests.tools.running import read_entries
 

@@ -18,7 +18,7 @@ from router.stores.sqlite.entries import SqliteEntries
 from router.stores.sqlite.files import connect
 from router.stores.sqlite.forget import forget_caller as forget_in_file
 from router.stores.sqlite.forwarded import look_at_waiting, read_mark
-from router.stores.sqlite.migrate import LEDGER
+from router.stores.sqlite.schemas import LEDGER
 from router.stores.sqlite.writer import SqliteWriter
 from tests.tools.kept import ANN, BOB, explain_shortly, make_entry
 from tests.tools.postgres import make_terms

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from router.stores.sqlite.damage import StoreDamaged, find_copies, find_damage, find_sound_copy
-from router.stores.sqlite.migrate import LEDGER, prepare
+from router.stores.sqlite.damage import StoreDamaged, find_damage, find_sound_copy
+from router.stores.sqlite.migrate import prepare
+from router.stores.sqlite.schemas import LEDGER, find_copies
 from router.stores.sqlite.writer import SqliteWriter
 from tests.tools.ledgers import write_ledger
 from tests.tools.waiting import until

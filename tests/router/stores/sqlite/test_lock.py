@@ -9,7 +9,7 @@ import pytest
 
 from router.stores.sqlite.files import StoreUnusable
 from router.stores.sqlite.lock import FileLock, Owner, StoreInUse, find_owner
-from router.stores.sqlite.migrate import LEDGER
+from router.stores.sqlite.schemas import LEDGER
 from router.stores.sqlite.writer import SqliteWriter
 from tests.tools.quick import starts
 

@@ -17,7 +17,8 @@ from router.contract.caller import LOCAL
 from router.contract.stores import StoreUnusable
 from router.stores.sqlite.entries import SqliteEntries
 from router.stores.sqlite.files import StoreUnwritable, create_private
-from router.stores.sqlite.migrate import LEDGER, RESPONSES, Migrated, forget_copies, prepare, tables_of
+from router.stores.sqlite.migrate import Migrated, forget_copies, prepare
+from router.stores.sqlite.schemas import LEDGER, RESPONSES, StoreNewer
 from router.stores.sqlite.sessions import SqliteSessions
 from router.stores.sqlite.writer import SqliteWriter
 from router.telemetry.events import set_up_logging
@@ -92,13 +93,13 @@ def test_a_ledger_of_the_first_version_keeps_its_rows_and_a_copy_of_it_stays(tmp
     assert files_in(tmp_path) == {"tandem.db", "tandem.db.before-2"}
 
 
-async def test_a_store_opens_an_old_ledger_and_says_that_it_was_migrated(tmp_path):
-    path = write_old(tmp_path / "tandem.db", OLD)
+async def test_a_store_opens_an_old_ledger_and_says_that_it_was_migrated(tmp_path, listen):
+    path, read = write_old(tmp_path / "tandem.db", OLD), listen()
 
     writer = SqliteWriter(path, LEDGER, on_failure=print)
     sessions = SqliteSessions(writer)
 
-    assert writer.migrated.copy.name == "tandem.db.before-2"
+    assert [(line["event"], line["copy"]) for line in read()] == [("store.migrated", "tandem.db.before-2")]
     assert (await sessions.load("key")).state == b"\x01"
     await sessions.close()
 
@@ -144,15 +145,16 @@ def test_a_migration_that_breaks_off_leaves_the_old_file_whole_and_no_copy(tmp_p
     assert files_in(tmp_path) == {"a.db"}
 
 
-def test_where_a_later_migration_breaks_off_the_earlier_ones_and_the_copy_stay(tmp_path):
-    path = write_old(tmp_path / "a.db", TWO[0])
+def test_where_a_later_migration_breaks_off_none_is_made_and_no_copy_stays(tmp_path):
+    path = write_old(tmp_path / "a.db", TWO[0], "INSERT INTO a VALUES (7);")
 
     with pytest.raises(StoreUnusable):
-        prepare(path, (*TWO, "not SQL;"))
+        prepare(path, (*TWO, "CREATE TABLE b (z);", "INSERT INTO c SELECT x FROM a;"))
 
-    assert version_of(path) == 2
-    assert version_of(tmp_path / "a.db.before-2") == 1
-    assert prepare(path, (*TWO, "CREATE TABLE b (z);")).copy.name == "a.db.before-3"
+    assert (version_of(path), ask(path, "SELECT * FROM a")) == (1, [(7,)])
+    assert files_in(tmp_path) == {"a.db"}
+    assert prepare(path, (*TWO, "CREATE TABLE b (z);")).copy.name == "a.db.before-2"
+    assert files_in(tmp_path) == {"a.db", "a.db.before-2"}
 
 
 def test_a_process_that_dies_within_a_migration_leaves_the_old_file(tmp_path):
@@ -181,7 +183,9 @@ def test_a_file_of_a_newer_version_is_refused_and_left_alone(tmp_path):
     path = write_old(tmp_path / "a.db", TWO[0], version=99)
     before = path.read_bytes()
 
-    with pytest.raises(StoreUnusable, match=r"a\.db was written by a newer Tandem \(schema 99 > 2\)"):
+    with pytest.raises(
+        StoreNewer, match=r"a\.db was written by a newer Tandem \(schema 99 > 2\)\n  hint: use that Tandem, or move"
+    ):
         prepare(path, TWO)
 
     assert path.read_bytes() == before
@@ -292,19 +296,6 @@ def test_a_column_that_a_release_brought_without_a_script_is_added_and_null_in_o
     assert (kinds["cost_usd"], kinds["tokens_estimated"]) == ("REAL", "INTEGER")
 
 
-def test_columns_are_those_that_all_migrations_make():
-    assert tables_of(TWO)["a"] == ("x", "y")
-    assert tables_of(RESPONSES)["transcripts"] == ("caller", "id", "target", "at", "content")
-
-
-@pytest.mark.parametrize("kind", ["ledger", "responses"])
-def test_migrations_are_numbered_without_gaps(kind):
-    folder = Path(__file__).parents[4] / "router/stores/sqlite/migrations" / kind
-    names = sorted(file.name for file in folder.iterdir())
-
-    assert names == [f"{number:04}.sql" for number in range(1, len(names) + 1)]
-
-
 def test_copies_are_forgotten_once_they_are_older_than_what_is_kept(tmp_path):
     old, young, other = (tmp_path / name for name in ("a.db.before-2", "a.db.before-3", "b.db.before-2"))
     for path, at in ((old, 100.0), (young, 300.0), (other, 100.0)):
@@ -330,30 +321,40 @@ async def test_after_the_stores_have_closed_the_file_alone_holds_every_row(tmp_p
     assert ask(tmp_path / "a.db", "SELECT key FROM sessions") == [("k",)]
 
 
+KILLED = {
+    "the copy": ("os.close = lambda part: (os.write(part, b'half'), os.kill(os.getpid(), 9))", 1),
+    "the steps": ("migrate._split = lambda script: os.kill(os.getpid(), 9)", 1),
+    "the naming of the copy": ("migrate._give_name = lambda part, wanted: os.kill(os.getpid(), 9)", 2),
+}
+
+
 @pytest.mark.starts
-def test_a_process_that_is_killed_within_the_copy_leaves_no_copy_and_the_next_start_sweeps_its_part(tmp_path):
+@pytest.mark.parametrize(("patch", "version"), KILLED.values(), ids=KILLED)
+def test_a_process_that_is_killed_leaves_the_old_file_or_the_new_one_and_the_next_start_names_one_copy(
+    tmp_path, patch, version
+):
     path = write_old(tmp_path / "a.db", TWO[0], "INSERT INTO a VALUES (7);")
-    code = (
-        "import os, sqlite3, sys; from pathlib import Path; from router.stores.sqlite import migrate\n"
-        "migrate._give_name = lambda part, wanted: os.kill(os.getpid(), 9)\n"
-        "migrate.prepare(Path(sys.argv[1]), ('CREATE TABLE a (x);', 'ALTER TABLE a ADD COLUMN y;'))"
-    )
+    code = f"import os, sys; from pathlib import Path; from router.stores.sqlite import migrate\n{patch}\n"
+    code += f"migrate.prepare(Path(sys.argv[1]), {TWO!r})"
     assert subprocess.run([sys.executable, "-c", code, path]).returncode == -9
     assert not (tmp_path / "a.db.before-2").exists()
     assert (tmp_path / "a.db.before-2.part").stat().st_size
+    assert version_of(path) == version
 
     done = prepare(path, TWO)
 
-    assert done.copy.name == "a.db.before-2"
+    assert done == Migrated("a.db", 1, 2, tmp_path / "a.db.before-2")
     assert ask(done.copy, "SELECT * FROM a") == [(7,)]
+    assert ask(path, "SELECT x, y FROM a") == [(7, None)]
     assert files_in(tmp_path) == {"a.db", "a.db.before-2"}
 
 
-def test_too_little_room_for_the_copy_is_said_in_megabytes_and_changes_nothing(tmp_path, monkeypatch):
+@pytest.mark.parametrize("free", [[900_000], [10_000_000, 900_000]], ids=["before the copy", "before the commit"])
+def test_too_little_room_is_said_in_megabytes_and_changes_nothing(tmp_path, monkeypatch, free):
     path = write_old(tmp_path / "a.db", TWO[0], "INSERT INTO a VALUES (7);")
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=900_000))
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free.pop(0)))
 
-    with pytest.raises(StoreUnwritable, match="copy, which needs 2 MB; 0 MB are free"):
+    with pytest.raises(StoreUnwritable, match=r"a copy and builds indexes, which needs [56] MB; 0 MB are free"):
         prepare(path, TWO)
 
     assert (version_of(path), files_in(tmp_path)) == (1, {"a.db"})

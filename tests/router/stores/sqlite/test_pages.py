@@ -71,7 +71,7 @@ def test_a_walk_is_led_by_an_index_and_sorts_nothing_but_one_session(ledger, fil
         (past._LOOK, "INDEX entries_at (at>?)"),
         (past._NEWEST, "COVERING INDEX entries_at (at>?)"),
         (pages._NAMES, "INDEX entries_at (at>?)"),
-        (past._SPENDING, "INDEX entries_at (at>?)"),
+        (past._SPENDING, "INDEX entries_at (at>? AND at<?)"),
     ],
 )
 def test_a_question_reads_the_rows_of_its_index_alone(ledger, query, index):

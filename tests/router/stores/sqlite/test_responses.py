@@ -1,5 +1,6 @@
 """Responses on SQLite: private, in order, and gone after thirty days."""
 
+import os
 import sqlite3
 from contextlib import closing
 
@@ -49,9 +50,12 @@ async def test_after_thirty_days_a_response_is_not_found_and_is_deleted(opened, 
     store = opened()
     store.keep(make_response(at=0.0), for_long=True)
     await store.close()
+    (copy := tmp_path / "responses.db.before-2").write_text("the file before a migration holds the response too")
+    os.utime(copy, (0.0, 0.0))
     for day in (6, 12, 18, 24):  # a clock that leaps is not believed at once
         store = opened(now=day * DAY)
         assert await store.find("resp_1", ANN) is not None
+        assert copy.exists()
         await until(lambda day=day: believed(tmp_path / "responses.db") == day * DAY)
         await store.close()
 
@@ -62,6 +66,7 @@ async def test_after_thirty_days_a_response_is_not_found_and_is_deleted(opened, 
 
     with closing(sqlite3.connect(tmp_path / "responses.db")) as database:
         await until(lambda: database.execute("SELECT id FROM transcripts").fetchall() == [("resp_2",)])
+    await until(lambda: not copy.exists())
 
 
 async def test_a_file_that_was_moved_away_is_made_anew(opened, tmp_path):
@@ -85,7 +90,8 @@ async def test_a_write_that_fails_is_counted_and_said(opened, tmp_path):
 
     store.keep(make_response(), for_long=True)
 
-    assert await store.find("resp_1", ANN) is None
+    with pytest.raises(StoreUnusable, match="no such table"):
+        await store.find("resp_1", ANN)
     assert ("OperationalError", 1) in failures
 
 
