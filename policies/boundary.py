@@ -2,9 +2,9 @@
 
 import math
 from operator import attrgetter
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from router.contract.opinions import Insist, Lean, Opinion, PolicyConfig, Rank
 from router.contract.request import RequestView
@@ -24,7 +24,6 @@ _CALLS_LEFT = 20
 """In recorded turns, 14 to 25 more calls follow any call between the fifth and the fortieth."""
 _TOKENS_PER_CALL = 199
 _HOP_SECONDS = 1.0
-_GONE = {"edits_to_move", "files_to_move", "written_tokens_to_move", "calls_to_move"}
 
 
 class BoundaryConfig(PolicyConfig):
@@ -41,16 +40,6 @@ class BoundaryConfig(PolicyConfig):
     """A turn whose tier has a longer wait than this is decided again."""
     green_log_odds: float = Field(default=-0.7, ge=-10.0, le=0.0)
     """How strongly tests that have just passed lean to fast: little work is left."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _name_what_replaced_bounds(cls, given: Any) -> Any:
-        if isinstance(given, dict) and (gone := sorted(_GONE.intersection(given))):
-            raise ValueError(
-                f"{', '.join(gone)}: no longer used. A growing turn is weighed again as it runs; set failure_seconds instead "
-                "(default 120): a larger number moves such turns up sooner"
-            )
-        return given
 
 
 class BoundaryPolicy:

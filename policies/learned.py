@@ -3,13 +3,14 @@
 from functools import lru_cache
 from importlib.resources import files
 from operator import itemgetter
+from pathlib import PurePath
 from typing import ClassVar, NamedTuple
 
 from msgspec.structs import replace
 from pydantic import Field
 
 from policies.reading import Weights, load_weights, read_weights, written_at
-from router.contract.features import MARKS, Features
+from router.contract.features import HASHING, MARKS, Features
 from router.contract.opinions import Lean, Opinion, PolicyConfig
 from router.contract.personal import MARKED, BadTable, PersonalTable, load_personal
 from router.contract.request import RequestView
@@ -99,9 +100,16 @@ class LearnedPolicy:
 
     def __init__(self, config: LearnedConfig) -> None:
         self._strength, self._nothing_asked = config.strength, config.nothing_asked
-        self._weights, self._personal = find_weights(config.weights), find_personal(config)[0]
+        self._config, self._weights = config, find_weights(config.weights)
+        self._personal, faults = find_personal(config)
+        self.fault = "".join(faults).replace(config.personal, PurePath(config.personal).name)
+        """Why the personal table is not used, if there is one. Without its folder: anybody may read it."""
         # A tool loop repeats one features object, found by identity: comparing two hundred numbers would cost more.
         self._known: dict[tuple[int, bool], tuple[Features, _Read]] = {}
+
+    def look_again(self) -> str:
+        """Why the personal table could not be used now. It blocks."""
+        return "".join(find_personal(self._config)[1])
 
     def judge(self, request: RequestView, signals: Signals) -> tuple[Opinion, ...]:
         features, turn = signals.features, signals.turn
@@ -216,14 +224,20 @@ def read_once(path: str, _: int) -> Weights:
 
 
 def find_personal(config: LearnedConfig) -> tuple[PersonalTable | None, tuple[str, ...]]:
-    """The table fitted to these weights, or why the existing one is not used."""
+    """The table, if words are hashed as they were then, and what is to be said of it."""
     try:
         table = load_personal(config.personal) if config.personal else None
     except BadTable as error:
         return None, (f"{error}; it is not used, and tandem tune --apply writes it again",)
-    if table is None or table.weights == config.fingerprint:
+    if table is None or not table.kinds:
         return table, ()
-    return None, (f"{config.personal}: was fitted to other weights, so it is not used; tandem tune --apply fits it again",)
+    if table.hashing != HASHING:
+        return None, (
+            f"{config.personal}: hashes words in another way, so it is not used; tandem tune --apply writes it again",
+        )
+    if table.weights == config.fingerprint:
+        return table, ()
+    return table, (f"{config.personal}: was fitted to other weights; it is used, and tandem tune --apply fits it again",)
 
 
 def _lean(odds: float, because: str, *, goes_on: float | None = None, wants_plan: bool = False) -> Lean:

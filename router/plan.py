@@ -105,8 +105,8 @@ class State:
     """Callers' usage in the last minute."""
     budgets: Budgets = field(default_factory=Budgets)
     """Callers' spending."""
-    ledger: SqliteWriter | None = None
-    """Writes the ledger's file, if kept."""
+    files: dict[str, SqliteWriter] = field(default_factory=dict)
+    """Writers of this router's files: ledger, responses and, from the first job on, jobs."""
     tracing: Tracing = field(default_factory=Tracing)
     """Sends traces to a collector, if configured."""
     metrics: Metrics = field(default_factory=Metrics)

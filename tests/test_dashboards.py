@@ -69,7 +69,7 @@ async def served(monkeypatch) -> str:
     road = FakeRoad()
     target = make_target(quota=Quota(requests_per_minute=60, max_wait_seconds=5.0))
     road.plan = FakePlan(targets={"spark": target}, keys=KeyRing([], {"ada": Rights(daily_usd=1.0)}))
-    road.state.ledger, road.state.budgets = Rows(), FakeBudgets()
+    road.state.files, road.state.budgets = {"ledger": Rows()}, FakeBudgets()
     road.state.live.limits.told["spark", 0] = (LimitWindow(900.0, 60.0, counts_prompt=True),)
     road.state.shared = SHARED
     road.state.observers.switch(Part.METRICS, on=True)

@@ -1,17 +1,21 @@
 """`tandem check`: everything that a router needs, and how to fix what is missing."""
 
 import argparse
+from difflib import unified_diff
+from pathlib import Path
 
 from router.cli import Ended
 from router.cli.common import (
     add_config_argument,
     add_json_argument,
     add_old_option,
+    command_name,
     load_or_end,
     number_between,
     print_json,
     say,
 )
+from router.cli.config_file import CannotEdit, replace_gone, say_written, write_config
 from router.cli.setup.findings import (
     FIX,
     Finding,
@@ -22,8 +26,11 @@ from router.cli.setup.findings import (
     look_at_tokenizer,
     say_findings,
 )
+from router.cli.setup.interview import confirm
 from router.cli.setup.remote import look_at_stores, look_at_targets, say_numbers
 from router.config.load import ConfigError, LoadedConfig, find_config, load_config
+from router.config.parsing import parse
+from router.config.reading import read_config
 from router.config.schema import write_schema
 from router.contract.shared import PostgresTerms
 from router.contract.stores import StoreUnusable
@@ -37,6 +44,7 @@ EXAMPLES = (
     "check --live",
     "check --live --no-calls --timeout 5",
     "check --json --config work.yaml",
+    "check --fix",
     "check --migrate",
 )
 
@@ -57,6 +65,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="how long each target may take (default: %(default)g)",
     )
     parser.add_argument(
+        "--fix", action="store_true", help="first rewrite settings of the config that are gone or renamed: shows them and asks"
+    )
+    parser.add_argument("--yes", action="store_true", help="with --fix: do not ask")
+    parser.add_argument(
         "--migrate", action="store_true", help="bring the tables of shared.postgres to this release's version, and nothing else"
     )
     add_json_argument(parser)
@@ -73,7 +85,10 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.migrate:
         return _migrate(load_or_end(arguments.config).shared_postgres, as_json=arguments.json)
     try:
-        loaded = load_config(find_config(arguments.config), known_names())
+        path = find_config(arguments.config)
+        if arguments.fix:
+            _fix(path, is_agreed=arguments.yes)
+        loaded = load_config(path, known_names())
         source, findings = loaded.source, _look(arguments, loaded)
     except ConfigError as error:
         source, findings = error.source, look_at_faults(error)
@@ -84,6 +99,27 @@ def run(arguments: argparse.Namespace) -> int:
     count = sum(finding.state == FIX for finding in findings)
     say(f"{source}: {plural(count, 'thing') if count else 'nothing'} to fix")
     return 2 if any(finding.is_refusal for finding in findings) else 1 if count else 0
+
+
+def _fix(path: Path | None, *, is_agreed: bool) -> None:
+    """Rewrite settings that are gone. Other faults stay, for the check that follows."""
+    if path is None:
+        raise Ended(2, f"there is no config file to fix\n  hint: {command_name()} init writes one")
+    text, source, _ = read_config(path)
+    try:
+        new = replace_gone(text, parse(text, source))
+        if new == text:
+            say(f"{path}: no setting is gone or renamed")
+            return
+        parse(new, source)
+        shown = unified_diff(text.splitlines(keepends=True), new.splitlines(keepends=True), str(path), f"{path} (fixed)")
+        say("".join(line if line.endswith("\n") else f"{line}\n" for line in shown).rstrip("\n"))
+        if is_agreed or confirm(f"Write {path}?"):
+            say_written(path, *write_config(path, path.read_bytes(), new.encode("utf-8")))
+    except CannotEdit as error:
+        raise Ended(1, f"not fixed: {error}") from error
+    except OSError as error:
+        raise Ended(1, f"not fixed: {error.filename}: {error.strerror}") from error
 
 
 def _look(arguments: argparse.Namespace, loaded: LoadedConfig) -> list[Finding]:

@@ -12,12 +12,20 @@ import yaml
 
 from router.cli import Ended
 from router.cli.common import command_name, free_backup, known_names, say
+from router.config.gone import Steps, find_preference, list_gone
 from router.config.load import ConfigError, check_config, find_config
 
 _NULL = "tag:yaml.org,2002:null"
 
 
-def change_config(arguments: argparse.Namespace, change: Callable[[str], str]) -> None:
+class Changed(NamedTuple):
+    file: Path
+    backup: Path
+    content: bytes
+    """The new one."""
+
+
+def change_config(arguments: argparse.Namespace, change: Callable[[str], str]) -> Changed:
     """Change the config, and print how to undo that. Raises `Ended`."""
     path = find_config(arguments.config)
     if path is None:
@@ -26,7 +34,7 @@ def change_config(arguments: argparse.Namespace, change: Callable[[str], str]) -
         old = path.read_bytes()
         new = change(old.decode("utf-8"))
         check_config(new, str(path), path.resolve().parent, known_names())
-        kept, real = _write(path, old, new.encode("utf-8"))
+        kept, real = write_config(path, old, content := new.encode("utf-8"))
     except CannotEdit as error:
         raise Ended(1, f"not applied: {error}") from error
     except ConfigError as error:
@@ -35,11 +43,16 @@ def change_config(arguments: argparse.Namespace, change: Callable[[str], str]) -
         raise Ended(1, f"not applied: {path} is not UTF-8") from None
     except OSError as error:
         raise Ended(1, f"not applied: {error.filename}: {error.strerror}") from error
+    say_written(path, kept, real)
+    return Changed(real, kept, content)
+
+
+def say_written(path: Path, kept: Path, real: Path) -> None:
     say(f"wrote {path}; the old file is {kept}. Restart a running router to use it")
     say(f"  to undo: mv {shlex.quote(str(kept))} {shlex.quote(str(real))}")
 
 
-def _write(path: Path, old: bytes, new: bytes) -> tuple[Path, Path]:
+def write_config(path: Path, old: bytes, new: bytes) -> tuple[Path, Path]:
     """Back the file up, then replace it atomically; both keep its permissions.
 
     A link stays: its target is replaced and the backup is next to that, so that moving it back undoes the change.
@@ -124,6 +137,49 @@ def _set_value(text: str, block: str, name: str, value: str) -> str:
         begin = next_line(text, header.end_mark.index)
         return f"{with_line_end(text[:begin])}  {name}: {value}{end}{text[begin:]}"
     raise CannotEdit(f"{block} is written on one line: put each of its settings on a line of its own, then try again")
+
+
+def replace_gone(text: str, content: Mapping[str, object]) -> str:
+    """Remove settings that are gone, and set what replaced them. Raises `CannotEdit`."""
+    preference = find_preference(content)
+    for steps in reversed(list(list_gone(content))):
+        text = _remove(text, steps)
+    if preference is None:
+        return text
+    key, found = find_entry(compose(text), "preference")
+    if key is not None and found is not None:
+        return text[: found.start_mark.index] + preference + text[found.end_mark.index :]
+    return f"{with_line_end(text)}{line_end(text)}preference: {preference}{line_end(text)}"
+
+
+def _remove(text: str, steps: Steps) -> str:
+    """Without a setting, its line and its comment. A block that is empty then stays as `{}`."""
+    header, block = None, compose(text)
+    for step in steps[:-1]:
+        if isinstance(step, int) and isinstance(block, yaml.SequenceNode):
+            block = block.value[step]
+        else:
+            header, block = find_entry(block, str(step))
+    key, value = find_entry(block, str(steps[-1]))
+    if not isinstance(block, yaml.MappingNode) or header is None or key is None or value is None:
+        raise CannotEdit(f"{'.'.join(map(str, steps))} cannot be found")
+    if len(block.value) == 1:
+        return _empty(text, header, block)
+    if not block.flow_style:
+        begin = key.start_mark.index - key.start_mark.column
+        return text[:begin] + text[next_line(text, last_index(value)) :]
+    place = [one for one, _ in block.value].index(key)
+    if place:
+        return text[: last_index(block.value[place - 1][1])] + text[value.end_mark.index :]
+    return text[: key.start_mark.index] + text[block.value[1][0].start_mark.index :]
+
+
+def _empty(text: str, header: yaml.Node, block: yaml.MappingNode) -> str:
+    if block.flow_style:
+        return f"{text[: block.start_mark.index]}{{}}{text[block.end_mark.index :]}"
+    colon = text.index(":", header.end_mark.index) + 1
+    comment = text[colon : block.start_mark.index].rstrip()
+    return f"{text[:colon]} {{}}{comment}{line_end(text)}{text[next_line(text, last_index(block)) :]}"
 
 
 def compose(text: str) -> yaml.Node | None:

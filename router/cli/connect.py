@@ -122,7 +122,10 @@ def _wants_mcp(recipe: Recipe, store: Store, arguments: argparse.Namespace) -> b
         able = ", ".join(client for client in known_clients() if load_recipe(client).takes_mcp)
         hint = f"it can to {able}. Other clients that speak MCP need its command: {command_name()} mcp"
         raise Ended(2, f"tandem connect cannot add MCP tools to {recipe.name}\n  hint: {hint}")
-    return recipe.takes_mcp and (arguments.mcp or store.load(recipe.client).has_mcp)
+    try:
+        return recipe.takes_mcp and (arguments.mcp or store.load(recipe.client).has_mcp)
+    except OSError as error:
+        raise _say_why(error) from error
 
 
 def _check_key(recipe: Recipe, loaded: LoadedConfig, key: ClientKey | None, arguments: argparse.Namespace) -> None:
@@ -272,7 +275,7 @@ def _run(recipe: Recipe, facts: Facts, arguments: list[str]) -> int:
 def _say_why(error: Exception) -> Ended:
     why = str(error)
     if isinstance(error, OSError):
-        why = f"{error.filename or 'the record of tandem connect'} cannot be written: {error.strerror or error}"
+        why = f"{error.filename or 'the record of tandem connect'} cannot be used: {error.strerror or error}"
     return Ended(1, f"{why}\nnothing was changed")
 
 

@@ -1,15 +1,16 @@
 """`tandem keys forget`: delete everything kept about a caller."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from router.cli import Ended
 from router.cli.common import command_name, load_or_end, print_json, say, table_path
+from router.cli.past.applied import read_applied, record_path
 from router.cli.setup.interview import offer
 from router.cli.tables import style_here
 from router.config.load import LoadedConfig
 from router.contract.caller import Caller
-from router.contract.personal import BadTable, load_personal
+from router.contract.personal import BadTable, PersonalTable, load_personal
 from router.contract.request import JsonObject
 from router.contract.shared import ValkeyTerms
 from router.contract.stores import StoreUnusable
@@ -41,29 +42,29 @@ def forget_caller(config: str | None, named: str, *, is_sure: bool, as_json: boo
     files = _find_files(loaded)
     if not files and loaded.shared_postgres is None and _server_of(loaded) is None:
         raise Ended(1, "there is no ledger yet: nothing is kept")
-    table = _find_table(loaded, caller)
+    tables = _find_tables(loaded, caller)
     try:
         for path in files:
             wait_for_writer(path)
         counted = [*_count(files, caller), *_visit_shared(loaded, caller, deletes=False)]
         found = [kept for kept in counted if kept.total]
-        if not found and table is None:
+        if not found and not tables:
             _say_valkey(loaded)
             unasked = {kept.file: kept.problem for kept in counted if kept.problem}
             raise Ended(1, _word_nothing(name, _name_places(loaded, files), unasked))
-        _say_found(name, found, table)
+        _say_found(name, found, tables)
         if not is_sure and not offer("Delete all of it for good?"):
             raise Ended(1, "nothing was deleted\n  hint: --yes deletes without asking")
         done = [kept for path in files for kept in (forget_in_file(path, caller), *forget_in_copies(path, caller))]
         done += _visit_shared(loaded, caller, deletes=True)  # after the files, whose rows are copied there
     except StoreUnusable as error:
         raise Ended(1, str(error)) from error
-    if table is not None:
+    for table in tables:
         table.unlink(missing_ok=True)
     if as_json:
-        print_json(_as_json(caller, done, table))
+        print_json(_as_json(caller, done, tables))
     else:
-        _say_done(done, table)
+        _say_done(done, tables)
     _say_rest(name, loaded, files)
     return 1 if any(kept.problem for kept in done) else 0
 
@@ -110,14 +111,22 @@ def _visit_shared(loaded: LoadedConfig, caller: Caller, *, deletes: bool) -> Ite
             yield Kept(_VALKEY, {}, problem=problem)
 
 
-def _find_table(loaded: LoadedConfig, caller: Caller) -> Path | None:
-    """The personal table, if the caller's marks trained it. Its weights mix all marks, so it goes whole."""
-    path = table_path(loaded)
+def _find_tables(loaded: LoadedConfig, caller: Caller) -> list[Path]:
+    """The personal table and the one before it, where the caller's marks trained them. Their weights mix all marks."""
+    path, applied = table_path(loaded), read_applied(loaded)
+    readers: list[tuple[Path | None, Callable[[], PersonalTable | None]]] = [
+        (path, lambda: load_personal(str(path)) if path is not None else None),
+        (record_path(loaded), lambda: applied.table_before if applied is not None else None),
+    ]
+    return [file for file, read in readers if file is not None and _names(read, caller)]
+
+
+def _names(read: Callable[[], PersonalTable | None], caller: Caller) -> bool:
     try:
-        table = load_personal(str(path)) if path is not None else None
+        table = read()
     except BadTable:
-        return None
-    return path if table is not None and any(caller.name in kind.callers for kind in table.kinds) else None
+        return False
+    return table is not None and any(caller.name in kind.callers for kind in table.kinds)
 
 
 def _word_nothing(name: str, places: list[Path], unasked: dict[Path, str]) -> str:
@@ -127,11 +136,11 @@ def _word_nothing(name: str, places: list[Path], unasked: dict[Path, str]) -> st
     return f"{'; '.join(words)}\n  hint: {command_name()} stats --by caller lists the callers"
 
 
-def _say_found(name: str, found: list[Kept], table: Path | None) -> None:
+def _say_found(name: str, found: list[Kept], tables: list[Path]) -> None:
     say(f'kept of "{name}":')
     for kept in found:
         say(f"  {kept.file}: {_say_rows(kept)}")
-    if table is not None:
+    for table in tables:
         say(f"  {table}: what their marks taught, with that of others; {command_name()} tune --apply learns the rest again")
 
 
@@ -140,13 +149,13 @@ def _say_rows(kept: Kept) -> str:
     return ", ".join(counts) or "nothing"
 
 
-def _say_done(done: list[Kept], table: Path | None) -> None:
+def _say_done(done: list[Kept], tables: list[Path]) -> None:
     for kept in done:
         if kept.is_deleted:
             print(f"deleted {kept.file}: a damaged copy, in which nothing could be looked for")
         elif kept.total:
             print(f"deleted from {kept.file}: {_say_rows(kept)}")
-    if table is not None:
+    for table in tables:
         print(f"deleted {table}")
     for kept in done:
         if kept.problem:
@@ -173,12 +182,12 @@ def _say_valkey(loaded: LoadedConfig) -> None:
         say("not deleted from shared.valkey: answers to requests with an Idempotency-Key, which are gone after 10 minutes")
 
 
-def _as_json(caller: Caller, done: list[Kept], table: Path | None) -> JsonObject:
+def _as_json(caller: Caller, done: list[Kept], tables: list[Path]) -> JsonObject:
     return {
         "caller": caller.name,
         "files": [
             {"file": str(kept.file), "rows": dict(kept.rows), "file_deleted": kept.is_deleted, "problem": kept.problem or None}
             for kept in done
         ],
-        "personal_table_deleted": str(table) if table is not None else None,
+        "personal_table_deleted": str(tables[0]) if tables else None,
     }

@@ -1,12 +1,13 @@
 """Why `tandem serve` cannot serve, and what to do. `tandem check` uses the same words."""
 
+from pathlib import Path
+
 from router.cli.common import command_name
 from router.cli.routers import is_tandem
 from router.config.certificate import CertificateUnusable
 from router.contract.stores import SharedUnusable, StoreUnusable
 from router.edge.server import CannotListen
 from router.stores.sqlite.damage import StoreDamaged
-from router.stores.sqlite.files import StoreUnwritable
 from router.stores.sqlite.lock import StoreInUse
 from router.stores.sqlite.schemas import StoreNewer
 
@@ -40,5 +41,5 @@ def _say_taken(problem: str, url: str) -> str:
     return problem.replace("--port", f"{command_name()} serve --port")
 
 
-def say_unwritable(error: StoreUnwritable) -> str:
-    return f"{error.path} cannot be written to ({error.reason}), so no record is kept; set ledger.path, or --no-ledger"
+def say_away(path: Path, cause: str) -> str:
+    return f"{path} cannot be used ({cause}). It is tried again every few seconds; --no-ledger serves without a record"

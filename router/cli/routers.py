@@ -178,11 +178,11 @@ def _read(file: Path) -> Router | None:
 
 
 def _forget_old(folder: Path) -> None:
-    """Keep the newest, without ended routers that have no ledger."""
+    """Keep the newest, without ended routers whose ledger is gone."""
     records = sorted(folder.glob("*.json"), key=lambda file: file.stat().st_mtime, reverse=True)
     for number, file in enumerate(records):
         router = _read(file) if number < _MAX_RECORDS else None
-        if router is None or not (router.ledger.exists() if router.ledger is not None else router.is_running()):
+        if router is None or not ((router.ledger is not None and router.ledger.exists()) or router.is_running()):
             file.unlink(missing_ok=True)
 
 

@@ -25,7 +25,6 @@ from router.loop.supervisor import supervise
 from router.loop.tasks import spawn
 from router.screen.screen import Screen
 from router.screen.text import Style
-from router.stores.sqlite.files import StoreUnwritable
 from router.stores.sqlite.lock import StoreInUse
 from router.telemetry import events
 from router.wiring.build import build_house
@@ -102,13 +101,11 @@ async def _serve_while(loaded: LoadedConfig, command: list[str], screen: Screen,
 
 
 def _build(loaded: LoadedConfig, screen: Screen, url: str, *, with_ledger: bool) -> Built:
-    """The house; without a record if the ledger is unwritable or in use."""
+    """The house; without a record if the ledger is in use."""
     try:
         return build_house(loaded, with_ledger=with_ledger, watchers=(screen,), address=url)
     except StoreInUse as error:
         say(f"{error}, so no record of this run is kept\n  hint: set ledger.path in a config of its own to keep one")
-    except StoreUnwritable as error:
-        say(f"{error.path} cannot be written to ({error.reason}), so no record is kept")
     return build_house(loaded, with_ledger=False, watchers=(screen,))
 
 

@@ -12,6 +12,7 @@ import signal
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,7 +27,8 @@ from router.cli.common import (
     say,
 )
 from router.cli.hangup import Hangup, stop_with_terminal
-from router.cli.refused import REFUSALS, explain, say_unwritable
+from router.cli.log_file import keep_small
+from router.cli.refused import REFUSALS, explain, say_away
 from router.cli.routers import Router, leave_router, note_reload, note_router, record_of, url_of
 from router.config.across import check_recorded
 from router.config.certificate import CertificateUnusable, read_certificate
@@ -39,8 +41,8 @@ from router.edge.http.asgi import AsgiApp
 from router.edge.server import Server
 from router.edge.server import run as run_loop
 from router.edge.tls import TlsFiles
+from router.loop.supervisor import supervise
 from router.screen.figures import plural
-from router.stores.sqlite.files import StoreUnwritable
 from router.telemetry import events
 from router.wiring.build import build_house
 from router.wiring.built import Built
@@ -75,6 +77,7 @@ class Order:
     as_json: bool
     with_ledger: bool
     began: float
+    log_file: Path | None = None
 
 
 class Serving:
@@ -97,9 +100,9 @@ class Serving:
         self._screen, self._parent = screen, parent
         self._tls = TlsFiles(loaded.tls_paths) if loaded.tls_paths is not None else None
         self._url = url_of(*listener.getsockname()[:2], is_tls=self._tls is not None)
-        self._has_ledger, self._warnings = order.with_ledger, loaded.warnings
         self._record: Router | None = None
         """For other commands. Workers leave this to their parent."""
+        self._rotating: asyncio.Task[None] | None = None
 
     def run(self) -> int:
         run_loop(self._main)
@@ -109,7 +112,7 @@ class Serving:
         self._built = self._build()
         if self._parent is None:
             key = self._built.own_key if self._loaded.keys is not None else ""
-            self._record = record_of(self._loaded, self._order.reading.path, self._url, key, has_ledger=self._has_ledger)
+            self._record = record_of(self._loaded, self._order.reading.path, self._url, key, has_ledger=self._order.with_ledger)
         if self._built.reloader is not None:
             self._built.reloader.applies.append(self._take)
         self._admission, app = build_edge(self._built, lambda: not self._server.should_exit)
@@ -133,16 +136,14 @@ class Serving:
             await self._close()
 
     def _build(self) -> Built:
-        """The house; without a ledger if its folder is unwritable."""
-        loaded, watchers, load = self._loaded, (self._screen,) if self._screen else (), self._order.reading.load
-        try:
-            return build_house(
-                loaded, with_ledger=self._has_ledger, watchers=watchers, address=self._url, load=load, group=self._parent
-            )
-        except StoreUnwritable as error:
-            refuse_unrecorded(loaded, with_ledger=False)
-            self._has_ledger, self._warnings = False, (*loaded.warnings, say_unwritable(error))
-            return build_house(loaded, with_ledger=False, watchers=watchers, load=load, group=self._parent)
+        return build_house(
+            self._loaded,
+            with_ledger=self._order.with_ledger,
+            watchers=(self._screen,) if self._screen else (),
+            address=self._url,
+            load=self._order.reading.load,
+            group=self._parent,
+        )
 
     def _make_server(self, app: AsgiApp) -> Server:
         is_alone = self._parent is None
@@ -189,10 +190,13 @@ class Serving:
             events.worker_started(pid=os.getpid(), took_ms=took_ms)
             parent.note_ready()
         built.begin(reports_troubles=parent is None or parent.number == 1)
-        for warning in (*self._warnings, *warn_of_expiry(loaded)) if parent is None else ():
+        if self._order.log_file is not None:
+            self._rotating = supervise(partial(keep_small, self._order.log_file), name="rotate log")
+        away = [say_away(file.path, found.cause) for file in built.house.state.files.values() if (found := file.failing)]
+        for warning in (*loaded.warnings, *away, *warn_of_expiry(loaded)) if parent is None else ():
             events.config_warned(warning=warning)
         if self._screen is not None:
-            _start_screen(self._screen, loaded, self._url, with_ledger=self._has_ledger)
+            _start_screen(self._screen, loaded, self._url, with_ledger=self._order.with_ledger)
             self._screen.watch(built.notices, built.house.state.ended_jobs.list_all)
             stop_with_terminal(self._stop)
         elif not self._order.as_json and parent is None:
@@ -203,6 +207,8 @@ class Serving:
         _say_stopping(self._loaded, self._admission, self._screen, as_json=self._order.as_json)
 
     async def _close(self) -> None:
+        if self._rotating is not None:
+            self._rotating.cancel()
         if self._record is not None:
             leave_router(self._record)
         await self._built.close()

@@ -50,8 +50,10 @@ def describe(router: Router, key: str = "") -> JsonObject:
         try:
             return ask_object(router.url, path, within_seconds=_ASK_SECONDS, key=key)
         except Refused as error:
-            if path == "/readyz" and error.status == _NOT_READY:
+            if error.status == _NOT_READY and path == "/readyz":
                 return error.told
+            if error.status == _NOT_READY and path.startswith("/tandem/jobs"):
+                return {}  # its store is one of the problems
             hint = WHOSE_KEY if error.status in (401, 403) else None
             problems.append({"text": f"{path} answers with status {error.status}", "hint": hint})
         except Unreachable as error:
@@ -62,6 +64,8 @@ def describe(router: Router, key: str = "") -> JsonObject:
     stats, notices = (fetch("/tandem/stats"), fetch("/tandem/notices")) if ready else ({}, {})
     running = [len(fetch(f"/tandem/jobs?state={state}&limit=100").get("data", ())) for state in _RUNNING if stats]
     problems += notices.get("notices", [])
+    told = {problem["text"] for problem in problems}
+    problems += [{"text": text, "hint": None} for text in ready.get("away", ()) if text not in told]
     return {
         "running": bool(ready),
         "state": ready.get("status"),
@@ -72,7 +76,11 @@ def describe(router: Router, key: str = "") -> JsonObject:
         "config": str(router.config) if router.config is not None else None,
         "fingerprint": router.fingerprint or None,
         "workers": {"count": ready.get("workers", 1), "serving": ready.get("serving", 1)},
-        "stores": {"ledger": str(router.ledger) if router.ledger is not None else None, "shared": [*router.shared]},
+        "stores": {
+            "ledger": str(router.ledger) if router.ledger is not None else None,
+            "shared": [*router.shared],
+            "away": ready.get("away", []),
+        },
         "targets": stats.get("targets", {}),
         "jobs": {"running": sum(running), "uncollected": len(stats.get("jobs", ()))},
         "chain": stats.get("chain", []),

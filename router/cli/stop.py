@@ -51,11 +51,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _find_process(router: Router) -> int:
     """By the ledger's lock, else by the record if the router answers. Raises `Ended`."""
-    if router.ledger is not None:
-        owner = find_owner(router.ledger)
-        pid = owner.pid if owner is not None else 0
-    else:
-        pid = router.pid if is_tandem(router.url, _ASK_SECONDS) else 0
+    owner = find_owner(router.ledger) if router.ledger is not None else None
+    pid = owner.pid if owner is not None else 0
+    if not pid and is_tandem(router.url, _ASK_SECONDS):
+        pid = router.pid
     if not pid:
         raise Ended(1, f"which process serves {router.url} is not known\n  hint: stop it where it was started, with Ctrl-C")
     return pid

@@ -4,26 +4,31 @@ import argparse
 import asyncio
 import time
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 
 from router.cli import Ended
 from router.cli.common import add_config_argument, add_old_option, load_or_end, print_json, say, table_path
-from router.cli.config_file import NewRule, add_rules, change_config, replace_file, set_values
+from router.cli.config_file import NewRule, add_rules, change_config, set_values
+from router.cli.past.applied import Record, record_path, undo
 from router.cli.past.history import PastFiles, add_history_arguments, find_history
-from router.cli.past.tuning import as_json, readable, taught_json, write_taught
+from router.cli.past.tuning import as_json, kinds_json, list_kinds, readable, say_merged, taught_json, write_taught
 from router.cli.progress import Progress
 from router.config.load import LoadedConfig
 from router.contract.decision import ESTIMATE
-from router.contract.personal import BadTable, load_personal, write_personal
-from router.past.cases import Sample
-from router.past.marks import Taught
+from router.contract.features import pack_places
+from router.contract.personal import BadTable, PersonalTable, load_personal
+from router.contract.stores import StoreUnusable
+from router.past.cases import Case, Sample
+from router.past.marks import Taught, merge
 from router.past.replay import choose_again, choose_from_kept, quiet
 from router.past.tune import RESAMPLINGS, Fit, Tuning, as_sample, say_what_lacks, teach, tune, without_taught
 from router.screen.figures import plural
+from router.stores.sqlite.marks import keep_places
 from router.telemetry import events
 from router.wiring.build import build_house
 
-EXAMPLES = ("tune", "tune --apply", "tune --ledger --json", "tune --forget")
+EXAMPLES = ("tune", "tune --apply", "tune --since 90d", "tune --show", "tune --undo")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,6 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="write rules and values into the config (the old file is kept), and what marks taught",
     )
+    action.add_argument("--show", action="store_true", help="list what marks taught: which way, when, by how many marks")
+    action.add_argument("--undo", action="store_true", help="take the last --apply back")
     action.add_argument("--forget", action="store_true", help="delete what marks taught (personal.json); the marks stay")
     add_old_option(parser, "--force", "anyway", action="store_true")
     parser.add_argument("--anyway", action="store_true", help="apply even if the held-out part of your history may get worse")
@@ -47,6 +54,10 @@ def run(arguments: argparse.Namespace) -> int:
     loaded = load_or_end(arguments.config)
     if arguments.forget:
         return _forget(loaded)
+    if arguments.undo:
+        return undo(arguments, loaded)
+    if arguments.show:
+        return _show_taught(arguments, loaded)
     history = find_history(arguments, loaded, joins=True)
     samples = _read_samples(history, loaded)
     history.say()
@@ -59,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
     if tuning is not None and taught is not None and _takes_offset(tuning, arguments):
         taught = teach(samples, tuning.fitted, weights)  # marked turns must land over the new line
     _show(arguments, tuning, taught, present, rest)
-    return _apply(arguments, tuning, taught, loaded) if arguments.apply else 0
+    return _apply(arguments, tuning, taught, loaded, history) if arguments.apply else 0
 
 
 def _show(
@@ -81,26 +92,41 @@ def _read_samples(history: PastFiles, loaded: LoadedConfig) -> list[Sample]:
     built = build_house(_without_table(loaded), with_ledger=False)
     house, samples, skipped = quiet(built.house), [], Counter[str]()
     with asyncio.Runner() as runner:
-        weights = loaded.weights_fingerprint
         try:
             # A run per turn with text, since Ctrl-C is noticed only between runs.
             for case in history.cases("tuning"):
-                if case.arrival is None and case.kept is not None and case.kept.weights != weights:
-                    # Scored with other weights, and without text to score again.
-                    was_asked_for = case.kept.decided_by != ESTIMATE
-                    skipped["a tier was asked for" if was_asked_for else "recorded without text"] += 1
+                if reason := _why_skipped(case, loaded.weights_fingerprint):
+                    skipped[reason] += 1
                     continue
                 has_text = case.arrival is not None
                 choice = runner.run(choose_again(house, case)) if has_text else choose_from_kept(house, case)
-                sample = as_sample(case, choice) if choice is not None else None
-                if sample is not None:
+                is_foreign = _is_foreign(case, loaded.weights_fingerprint)
+                sample = as_sample(case, choice, is_foreign=is_foreign) if choice is not None else None
+                if sample is None:
+                    skipped["that no target can serve now"] += 1
+                else:
                     samples.append(sample)
         finally:
             runner.run(built.close())
     if skipped:
-        reasons = ", ".join(f"{count}: {reason}" for reason, count in sorted(skipped.items()))
-        say(f"skipped {plural(skipped.total(), 'turn')} of the ledger that were scored with other weights ({reasons})")
+        reasons = ", ".join(f"{count} {reason}" for reason, count in skipped.most_common())
+        say(f"skipped {skipped.total()} of {plural(skipped.total() + len(samples), 'turn')}: {reasons}")
     return samples
+
+
+def _is_foreign(case: Case, weights: str) -> bool:
+    """Whether other weights scored a turn, and its text is not there to score it again."""
+    return case.arrival is None and case.kept is not None and case.kept.weights != weights
+
+
+def _why_skipped(case: Case, weights: str) -> str:
+    if not case.is_clear:
+        return "not known to be quick or long"
+    if not _is_foreign(case, weights) or (case.is_marked and case.places):
+        return ""  # a mark teaches under any weights
+    if case.kept is not None and case.kept.decided_by != ESTIMATE:
+        return "scored with other weights, though something else decided"
+    return "scored with other weights and recorded without text"
 
 
 def _without_table(loaded: LoadedConfig) -> LoadedConfig:
@@ -117,10 +143,13 @@ def _takes_offset(tuning: Tuning, arguments: argparse.Namespace) -> bool:
     return bool(arguments.apply) and (arguments.anyway or not tuning.offset_may_harm) and tuning.fitted != tuning.present
 
 
-def _apply(arguments: argparse.Namespace, tuning: Tuning | None, taught: Taught | None, loaded: LoadedConfig) -> int:
-    wrote_table = _write_table(taught, loaded)
+def _apply(
+    arguments: argparse.Namespace, tuning: Tuning | None, taught: Taught | None, loaded: LoadedConfig, history: PastFiles
+) -> int:
+    record = Record(loaded)
+    wrote_table = _write_table(taught, loaded, history, record)
     if tuning is None:
-        return 0 if taught is not None else 1
+        return 0 if taught is not None or wrote_table else 1
     has_offset = _takes_offset(tuning, arguments)
     is_refused = tuning.offset_may_harm and not arguments.anyway and tuning.fitted != tuning.present
     if is_refused:
@@ -130,42 +159,83 @@ def _apply(arguments: argparse.Namespace, tuning: Tuning | None, taught: Taught 
         if not is_refused and not wrote_table:
             say("nothing was written: the config already has these values")
         return 0 if not is_refused or wrote_table else 1
-    change_config(arguments, lambda text: _change(text, tuning, loaded.weights_fingerprint, has_offset=has_offset))
+    values = _write_values(tuning.fitted, loaded.weights_fingerprint) if has_offset else {}
+    present = loaded.config.decision
+    before = _write_values(tuning.present, present.fitted_to) if has_offset else {}
+    rules = _write_rules(tuning)
+    changed = change_config(arguments, lambda text: _change(text, values, rules))
+    record.note_config(changed, before, tuple(rule.as_line() for rule in rules))
     return 0
 
 
-def _change(text: str, tuning: Tuning, weights: str, *, has_offset: bool) -> str:
-    if has_offset:
-        fitted = tuning.fitted
-        values: dict[str, float | str] = {
-            "base_rate": fitted.base_rate,
-            "personal_log_odds": fitted.personal_log_odds,
-            "fitted_to": weights,
-        }
-        text = set_values(text, "decision", values)
+def _write_values(fit: Fit, weights: str) -> dict[str, float | str]:
+    return {"base_rate": fit.base_rate, "personal_log_odds": fit.personal_log_odds, "fitted_to": weights}
+
+
+def _write_rules(tuning: Tuning) -> list[NewRule]:
     today = time.strftime("%Y-%m-%d")
-    rules = [
+    return [
         NewRule(rule.words, rule.tier, f"tandem tune, {today}: right in {rule.total_right} of {rule.total_seen} turns")
         for rule in tuning.rules
     ]
+
+
+def _change(text: str, values: dict[str, float | str], rules: list[NewRule]) -> str:
+    if values:
+        text = set_values(text, "decision", values)
     return add_rules(text, rules) if rules else text
 
 
-def _write_table(taught: Taught | None, loaded: LoadedConfig) -> bool:
-    """Returns whether the table changed."""
-    path = table_path(loaded)
-    if taught is None or path is None or not taught.table.kinds:
+def _write_table(taught: Taught | None, loaded: LoadedConfig, history: PastFiles, record: Record) -> bool:
+    """Merge what was taught into the table. Returns whether that changed."""
+    path, weights = table_path(loaded), loaded.weights_fingerprint
+    if path is None:
         return False
-    content = write_personal(taught.table)
     try:
-        if path.is_file() and path.read_bytes() == content:
-            return False
-        replace_file(path, content, 0o600)
-    except OSError as error:
-        raise Ended(1, f"not applied: {error.filename}: {error.strerror}") from error
-    say(f"wrote {path}: what {taught.marks} marked turns taught. Restart a running router to use it")
-    say("  to undo: tandem tune --forget")
+        old = load_personal(str(path)) or PersonalTable(weights)
+    except BadTable as error:
+        say(f"{error}; it is written again")
+        old = PersonalTable(weights)
+    if taught is None and history.removed_marks.isdisjoint(name for kind in old.kinds for name in kind.requests):
+        return False
+    new = taught.table if taught is not None else PersonalTable(weights, common=old.common)
+    known = taught.requests if taught is not None else {}
+    merged = merge(old, new, known, history.removed_marks, time.time())
+    if merged.table == old or not (merged.table.kinds or old.kinds):
+        return False
+    record.write_table(path, merged.table)
+    say(f"wrote {path}: {say_merged(merged)}. Restart a running router to use it")
+    say("  to undo: tandem tune --undo")
+    if history.ledger is not None and loaded.config.ledger.keep_places:
+        _keep_places(history, known)
     return True
+
+
+def _keep_places(history: PastFiles, known: Mapping[str, tuple[int, ...]]) -> None:
+    """Keep with the marks what was read from text, which will be gone one day."""
+    lacking = [case.request for case in history.recorded if case.is_marked and not case.places]
+    found = {name: pack_places(known[name]) for name in lacking if name in known}
+    if found and history.ledger is not None:
+        try:
+            keep_places(history.ledger, found)
+        except StoreUnusable as error:
+            say(f"{plural(len(found), 'mark')} will be known for as long as the text is: {error}")
+
+
+def _show_taught(arguments: argparse.Namespace, loaded: LoadedConfig) -> int:
+    path = table_path(loaded)
+    try:
+        table = load_personal(str(path)) if path is not None else None
+    except BadTable as error:
+        raise Ended(1, str(error)) from error
+    kinds = table.kinds if table is not None else ()
+    if arguments.json:
+        print_json({"file": str(path) if path is not None else None, "kinds": kinds_json(kinds)})
+    elif kinds:
+        print("\n".join(list_kinds(kinds)))
+    else:
+        say("marks have taught nothing yet\n  hint: tandem wrong marks a turn, and tandem tune --apply learns from it")
+    return 0
 
 
 def _forget(loaded: LoadedConfig) -> int:
@@ -179,6 +249,7 @@ def _forget(loaded: LoadedConfig) -> int:
     except BadTable as error:
         raise Ended(1, f"not deleted: {error}") from error
     path.unlink(missing_ok=is_ours)
+    record_path(loaded).unlink(missing_ok=True)
     say(f"deleted {path}. Restart a running router to use it")
     say("  the marks stay in the ledger, and the next tandem tune --apply uses them; tandem wrong removes one")
     return 0

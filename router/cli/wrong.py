@@ -64,7 +64,8 @@ def _mark(past: Past, turn: PastTurn, should_be: Tier) -> int:
     if marked.teaches:
         say("tandem tune --apply teaches Tandem turns like this one")
     else:
-        say("tandem tune gives it ten times the weight: its text is no longer kept, so similar turns are not affected")
+        say("the ledger has neither its text nor hashes of its words: similar turns change only if a client's log has the text")
+        say("  otherwise tandem tune gives this turn ten times the weight of others")
     return 0
 
 

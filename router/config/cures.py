@@ -2,21 +2,12 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import cast
 
 from router.config.faults import Fault
+from router.config.gone import list_ignored
 from router.contract.shared import SharedTerms
 
-_GONE = {
-    "decision.redo_factor": (
-        "has been replaced: `preference` alone now sets what a wrong first answer costs",
-        "remove it, and choose the nearest `preference`: speed was 1.5, balanced 3, quality 6",
-    ),
-}
-_REMOVED = {
-    ("delegation", "note"): "answers name the ended jobs of their session in x-tandem-jobs, and `tandem jobs list` shows them",
-}
-"""Settings without effect, with their replacement."""
 _PAGE = "docs/how-to/come-from-another-router.md"
 _ROUTERS: Mapping[str, tuple[frozenset[str], ...]] = {
     "LiteLLM": (frozenset({"model_list"}), frozenset({"litellm_settings"}), frozenset({"router_settings", "general_settings"})),
@@ -57,25 +48,15 @@ _NOTATIONS = tuple(
 _BARE = re.compile(r"[A-Z][A-Z0-9]*_[A-Z0-9_]*(?:KEY|TOKEN|SECRET)[A-Z0-9_]*")
 
 
-def find_gone(entry: Any) -> Fault | None:
-    path = ".".join(map(str, entry["loc"]))
-    return Fault(path, *_GONE[path]) if entry["type"] == "extra_forbidden" and path in _GONE else None
-
-
-def without_removed(content: Mapping[str, object]) -> Mapping[str, object]:
-    for block, name in _find_removed(content):
-        rest = {key: value for key, value in cast("dict[str, object]", content[block]).items() if key != name}
-        content = {**content, block: rest}
+def without_ignored(content: Mapping[str, object]) -> Mapping[str, object]:
+    for block, name in list_ignored(content):
+        rest = {key: value for key, value in cast("dict[str, object]", content[cast("str", block)]).items() if key != name}
+        content = {**content, cast("str", block): rest}
     return content
 
 
-def warn_of_removed(content: Mapping[str, object]) -> list[str]:
-    found = _find_removed(content)
-    return [f"{block}.{name}: this setting is gone, so remove it; {_REMOVED[block, name]}" for block, name in found]
-
-
-def _find_removed(content: Mapping[str, object]) -> list[tuple[str, str]]:
-    return [(block, name) for block, name in _REMOVED if isinstance(given := content.get(block), dict) and name in given]
+def warn_of_ignored(content: Mapping[str, object]) -> list[str]:
+    return [f"{'.'.join(map(str, steps))}: {gone.problem}; {gone.cure}" for steps, gone in list_ignored(content).items()]
 
 
 def list_unshared(shared: SharedTerms | None, *, has_ledger: bool) -> list[str]:

@@ -12,7 +12,8 @@ from typing import Any, TypeAlias
 
 from pydantic import BaseModel, ValidationError
 
-from router.config.models import Config
+from router.config.gone import find_gone
+from router.config.models import MAX_RULES, Config
 from router.config.settings import fields_of, inner_block
 from router.contract.opinions import Policy, PolicyConfig
 from router.contract.relay import Adapter
@@ -54,6 +55,7 @@ _UNITS = {
     "gb": 1 << 30,
     "gib": 1 << 30,
 }
+_ALIKE = 0.6
 STAND_IN = "stand-in"
 """Names a target without a usable name while the rest is checked."""
 _RULE = re.compile(r"(?:^|\.)rules\[(\d+)\]")
@@ -117,6 +119,8 @@ def as_fault(entry: Any, prefix: str = "", model: type[BaseModel] = Config) -> F
     if fault := _explain_form(path, kind, entry["loc"], seen):
         return fault
     if kind == "extra_forbidden":
+        if gone := find_gone(_steps_in(path)):
+            return Fault(path, gone.problem, f"{gone.cure} (tandem check --fix does it)")
         near = close_to(str(entry["loc"][-1]), _setting_names(model))
         known = _names_at(model, entry["loc"][:-1])
         return Fault(path, "no such setting", f"{near}known here: {', '.join(known)}" if known else near.strip())
@@ -127,6 +131,10 @@ def as_fault(entry: Any, prefix: str = "", model: type[BaseModel] = Config) -> F
     if seen is None:
         return Fault(path, "has no value", "give it one, or remove the line")
     return Fault(path, _word(kind, entry) + _show(seen, path), _without_unit(path, seen))
+
+
+def _steps_in(path: str) -> list[str]:
+    return re.sub(r"\[\d+\]", "", path).split(".")
 
 
 def _explain_form(path: str, kind: str, place: tuple[str | int, ...], seen: object) -> Fault | None:
@@ -140,6 +148,9 @@ def _explain_form(path: str, kind: str, place: tuple[str | int, ...], seen: obje
         return Fault(path, "is indented too far", f"move {last} and its block to the left, below tiers")
     if last == "targets" and (kind == "too_short" or seen is None):
         return Fault(path, "needs a target", "tandem init writes targets for the keys and local servers that it finds")
+    if place == ("rules",) and kind == "too_long" and isinstance(seen, list | tuple):
+        hint = "list the phrases of rules for one tier in the words of one rule; for more, write a policy of your own (- file:)"
+        return Fault(path, f"has {len(seen)} entries, and at most {MAX_RULES} are allowed", hint)
     if last == "targets" and isinstance(seen, dict):
         return Fault(path, "must be a list of targets", 'begin each target with "- "')
     if last == "[key]" and isinstance(seen, (int, float)):
@@ -203,8 +214,15 @@ def _setting_names(kind: type) -> set[str]:
 
 
 def close_to(name: str, known: Iterable[str]) -> str:
-    found = difflib.get_close_matches(name, list(known), n=1)
+    found = [near for near in difflib.get_close_matches(name, list(known)) if _is_typo(name, near)]
     return f"did you mean {found[0]}? " if found else ""
+
+
+def _is_typo(name: str, known: str) -> bool:
+    """Whether two names are alike without the words that they share: `correction_log_odds` is not `red_log_odds`."""
+    ours, theirs = name.split("_"), known.split("_")
+    own, other = ([word for word in words if word not in shared] for words, shared in ((ours, theirs), (theirs, ours)))
+    return difflib.SequenceMatcher(None, "_".join(own), "_".join(other)).ratio() >= _ALIKE or not (own and other)
 
 
 def check_block(model: type[BaseModel], content: object, path: str, faults: list[Fault]) -> BaseModel | None:

@@ -28,7 +28,7 @@ from router.config.across import (
     warn_of_slowness,
 )
 from router.config.certificate import Certificate, CertificateUnusable, TlsPaths, check_pair, paths_of, warn_of_key
-from router.config.cures import find_gone, list_unshared, warn_of_removed, without_removed
+from router.config.cures import list_unshared, warn_of_ignored, without_ignored
 from router.config.faults import STAND_IN, Fault, Known, as_fault, leave_out_consequences, repair
 from router.config.faults import ConfigError as ConfigError
 from router.config.key_file import read_key_file
@@ -210,6 +210,31 @@ def find_keys(config_path: Path, known: Callable[[], Known]) -> KeyPlace:
     return KeyPlace(_keys_path(config, folder), config, config_path, folder)
 
 
+@dataclass(frozen=True, slots=True)
+class Files:
+    """The files of a config, whether they exist or not."""
+
+    config: Path | None
+    folder: Path
+    ledger: Path | None
+    store: Path | None
+    keys: Path
+    personal: Path
+    policies: tuple[Path, ...]
+    """The operator's own."""
+
+
+def find_files(path: Path | None, known: Callable[[], Known]) -> Files:
+    """Raises `ConfigError`."""
+    config, folder = _load_shape(path, known)
+    blocks = [block for block in config.policies if isinstance(block, Mapping)]
+    settings = [content for block in blocks for content in block.values() if isinstance(content, Mapping)]
+    personal = next((str(content["personal"]) for content in settings if content.get("personal")), "personal.json")
+    own = tuple(folder / expand(str(block["file"])) for block in blocks if block.get("file"))
+    store = folder / expand(config.store.path) if config.store.path else None
+    return Files(path, folder, _ledger_path(config, folder), store, _keys_path(config, folder), folder / expand(personal), own)
+
+
 def load_ledger_path(path: Path | None, known: Callable[[], Known]) -> Path | None:
     """Raises `ConfigError`."""
     return _ledger_path(*_load_shape(path, known))
@@ -222,7 +247,7 @@ def _load_shape(path: Path | None, known: Callable[[], Known]) -> tuple[Config, 
     """
     text, source, folder = read_config(path)
     try:
-        return Config.model_validate(without_removed(parse(text, source))), folder
+        return Config.model_validate(without_ignored(parse(text, source))), folder
     except ValidationError:
         return check_config(text, source, folder, known()).config, folder  # raises all faults
 
@@ -231,7 +256,7 @@ def load_prices(path: Path | None, known: Known) -> dict[str, Price]:
     """Empty for a faulty config."""
     try:
         text, source, _ = read_config(path)
-        return read_prices(read_blocks(Config.model_validate(without_removed(parse(text, source)))), known)
+        return read_prices(read_blocks(Config.model_validate(without_ignored(parse(text, source)))), known)
     except (ConfigError, ValidationError):
         return {}
 
@@ -251,16 +276,18 @@ def check_config(text: str, source: str, folder: Path, known: Known) -> LoadedCo
     faults: list[Fault] = []
     keys = _read_keys(text, folder, faults)
     try:
-        config = Config.model_validate(without_removed(content))
+        config = Config.model_validate(without_ignored(content))
     except ValidationError as error:
         entries = leave_out_consequences(error.errors())
-        faults += [find_gone(entry) or as_fault(entry) for entry in entries[:_MAX_FAULTS]]
+        if later := [as_fault(entry) for entry in entries if entry["loc"] == ("version",)]:
+            raise ConfigError(source, later, content) from error  # of settings to come, the rest would be misread
+        faults += [as_fault(entry) for entry in entries[:_MAX_FAULTS]]
         if len(entries) > _MAX_FAULTS:
             more = Fault("file", f"{len(entries) - _MAX_FAULTS} more problems")
             raise ConfigError(source, [*faults, more], content) from error
         with contextlib.suppress(ValidationError):  # irreparable parts are reported already
             faults += _check_rest(
-                Config.model_validate(repair(without_removed(content), entries)), source, folder, known, keys, faults
+                Config.model_validate(repair(without_ignored(content), entries)), source, folder, known, keys, faults
             )
         raise ConfigError(source, faults, content) from error
     checked = _check_blocks(config, source, folder, known, keys, faults)
@@ -268,7 +295,7 @@ def check_config(text: str, source: str, folder: Path, known: Known) -> LoadedCo
         raise ConfigError(source, faults, content)
     # Policies of the operator's own stay as they are: opening one runs it.
     again = partial(check_config, text, source, folder, replace(known, open_policy=None))
-    return replace(checked, warnings=(*warn_of_removed(content), *checked.warnings), _check_again=again)
+    return replace(checked, warnings=(*warn_of_ignored(content), *checked.warnings), _check_again=again)
 
 
 def _check_rest(

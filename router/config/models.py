@@ -15,6 +15,9 @@ from router.contract.spending import find_zone
 from router.contract.webhooks import JobWebhook
 from router.contract.words import PassedRoute, Preference, Subagents, Tier
 
+RELEASE = 3
+"""The second number of Tandem's version: settings change with it."""
+MAX_RULES = 200
 SHIPPED_POLICIES = (
     "override",
     "rules",
@@ -228,7 +231,7 @@ class Config(Settings):
     """The economics of the choice."""
     second_opinion: SecondOpinionSettings | None = None
     """The target to ask about turns in doubt. Off by default."""
-    rules: tuple[object, ...] = Field(default=(), max_length=1_000)
+    rules: tuple[object, ...] = Field(default=(), max_length=MAX_RULES)
     """Your own rules, applied where a turn begins: {when: {words, client, turn, has, more_than_tokens}, tier: fast} or
     lean: 2.0."""
     policies: tuple[object, ...] = Field(default=SHIPPED_POLICIES, max_length=100)
@@ -256,6 +259,16 @@ class Config(Settings):
     """Receivers of an event when a background job ends. None by default."""
     shared: SharedTerms = SharedTerms()
     """What several routers share. Nothing by default."""
+    version: int | None = Field(default=None, ge=1)
+    """The release of Tandem that the file was written for: 3 for 0.3. An older Tandem then refuses it and says which one it
+    needs."""
+
+    @field_validator("version")
+    @classmethod
+    def _is_not_later(cls, value: int | None) -> int | None:
+        if value is not None and value > RELEASE:
+            raise ValueError(f"this file needs Tandem 0.{value} or later, and this is 0.{RELEASE}")
+        return value
 
     @field_validator("keys", mode="before")
     @classmethod

@@ -22,6 +22,7 @@ class Pointing(StrEnum):
     OUTDATED = "connected, with older settings"
     ELSEWHERE = "was connected, now points elsewhere"
     NOT_HERE = "not connected"
+    UNKNOWN = "not known: the record of what was changed cannot be read"
 
     @property
     def is_here(self) -> bool:
@@ -30,19 +31,21 @@ class Pointing(StrEnum):
 
 def where_it_points(recipe: Recipe, facts: Facts, store: Store, shell: str) -> Pointing:
     """`HERE` is exactly what `tandem connect` would write now."""
-    variable = store.load(recipe.client).key_env
-    if variable:
-        facts = {**facts, **key_facts(variable, os.environ.get(variable, ""))}
+    try:
+        record = store.load(recipe.client)
+    except OSError:
+        return Pointing.UNKNOWN
+    if record.key_env:
+        facts = {**facts, **key_facts(record.key_env, os.environ.get(record.key_env, ""))}
     try:
         if not any(change.is_needed for change in plan_connection(recipe, facts, store, shell)):
             return Pointing.HERE
     except CannotConnect:
         pass
-    was_connected = bool(store.load(recipe.client).entries)
     address = address_pattern(facts["url"])
     if any(address.search(told) for told in _tellings(recipe, shell)):
-        return Pointing.OUTDATED if was_connected else Pointing.BY_HAND
-    return Pointing.ELSEWHERE if was_connected else Pointing.NOT_HERE
+        return Pointing.OUTDATED if record.entries else Pointing.BY_HAND
+    return Pointing.ELSEWHERE if record.entries else Pointing.NOT_HERE
 
 
 def address_pattern(url: str) -> re.Pattern[str]:

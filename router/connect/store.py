@@ -43,12 +43,12 @@ class Store:
         self._folder = folder
 
     def load(self, client: str) -> Record:
-        """Empty if missing or unreadable."""
+        """Empty if missing or damaged. Raises `OSError` where one may exist: without it, originals would not be restored."""
         try:
             told = json.loads((self._folder / client / "record.json").read_bytes())
             entries = {path: Entry(**entry) for path, entry in told["files"].items()}
             return Record(entries, list(told["folders"]), str(told.get("key_env", "")), bool(told.get("has_mcp")))
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
             return Record()
 
     def keep_copy(self, client: str, name: str, raw: bytes) -> str:

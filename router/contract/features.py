@@ -6,6 +6,9 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+HASHING = 1
+"""Number of the way in which words become places. Raise it with every change of that: what marks taught in another way is not
+used."""
 TABLE_BITS = 18
 TABLE_SIZE = 1 << TABLE_BITS
 """Places in the table of weights: one for each word, and each pair of words."""

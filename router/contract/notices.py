@@ -18,11 +18,16 @@ class Trouble(Word):
     POLICY_OFF = "policy_off"
     """An own policy failed, and is switched off."""
     STORE_AWAY = "store_away"
+    """A store cannot be used: one on disk, or one that routers share."""
 
     @property
     def is_of_target(self) -> bool:
         """Such a notice concerns every caller."""
         return self in (Trouble.TARGET_OUT, Trouble.KEY_REFUSED)
+
+    @property
+    def is_of_store(self) -> bool:
+        return self in (Trouble.LEDGER_LOSING, Trouble.STORE_AWAY)
 
     @property
     def is_of_caller(self) -> bool:
@@ -33,7 +38,7 @@ class Trouble(Word):
 class Notice(Struct, frozen=True):
     kind: Trouble
     subject: str
-    """The name of a target, caller or shared store; empty for the router itself."""
+    """The name of a target, caller or store; empty for the router itself and its ledger."""
     since: float
     """Seconds since 1970."""
     text: str

@@ -1,4 +1,7 @@
-"""The personal table, learned from `tandem wrong`: kinds of asks, by the places of their words in one table of weights."""
+"""The personal table, learned from `tandem wrong`: kinds of asks, by the places of their words.
+
+It holds for as long as words are hashed into places in one way (`HASHING`), whatever the weights of the reading.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -7,14 +10,16 @@ from pathlib import Path
 
 import orjson
 
-from router.contract.features import TABLE_SIZE
+from router.contract.features import HASHING, TABLE_SIZE
 from router.contract.request import JsonObject
 
 FORMAT = 1
 MARKED = "you marked turns like this one"
 """Beginning of the table's reason; the tier follows."""
 MAX_LOG_ODDS = 6.0
-_MAX_BYTES = 1 << 20
+_MAX_BYTES = 1 << 22
+_FIRST_HASHING = 1
+"""That of tables that do not name it."""
 _KIN, _SAME = 0.3, 0.6
 """Likeness from which a kind counts at all, and in full."""
 _OF_KIND = 0.7
@@ -34,6 +39,10 @@ class Kind:
     places: Mapping[int, float]
     marks: int = 1
     callers: tuple[str, ...] = ()
+    requests: tuple[str, ...] = ()
+    """Ids of the marked requests; none in a table of an older Tandem."""
+    at: float = 0.0
+    """When `tandem tune --apply` last learned a mark of it, in seconds since 1970; 0 if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +50,10 @@ class PersonalTable:
     """Kinds of asks, and how much other places say (1 if unknown)."""
 
     weights: str
-    """Fingerprint of the weights in whose table the places are."""
+    """Fingerprint of the weights that the log-odds were fitted to."""
     kinds: tuple[Kind, ...] = ()
     common: Mapping[int, float] = field(default_factory=dict)
+    hashing: int = HASHING
     _index: Mapping[int, list[tuple[int, float]]] = field(init=False, repr=False, compare=False)
     _totals: tuple[float, ...] = field(init=False, repr=False, compare=False)
 
@@ -112,10 +122,17 @@ def read_personal(content: bytes) -> PersonalTable:
         if told["format"] != FORMAT:
             raise BadTable(f"a personal table of format {told['format']}, and this version reads format {FORMAT}")
         kinds = tuple(
-            Kind(_number(kind["log_odds"], MAX_LOG_ODDS), _places(kind["places"]), int(kind["marks"]), tuple(kind["callers"]))
+            Kind(
+                _number(kind["log_odds"], MAX_LOG_ODDS),
+                _places(kind["places"]),
+                int(kind["marks"]),
+                tuple(kind["callers"]),
+                tuple(map(str, kind.get("requests", ()))),
+                float(kind.get("at", 0.0)),
+            )
             for kind in told["kinds"]
         )
-        return PersonalTable(str(told["weights"]), kinds, _places(told["common"]))
+        return PersonalTable(str(told["weights"]), kinds, _places(told["common"]), int(told.get("hashing", _FIRST_HASHING)))
     except BadTable:
         raise
     except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -124,10 +141,23 @@ def read_personal(content: bytes) -> PersonalTable:
 
 def write_personal(table: PersonalTable) -> bytes:
     kinds: list[JsonObject] = [
-        {"log_odds": kind.log_odds, "marks": kind.marks, "callers": list(kind.callers), "places": _plain(kind.places)}
+        {
+            "log_odds": kind.log_odds,
+            "marks": kind.marks,
+            "callers": list(kind.callers),
+            "requests": list(kind.requests),
+            "at": round(kind.at, 3),
+            "places": _plain(kind.places),
+        }
         for kind in table.kinds
     ]
-    told = {"format": FORMAT, "weights": table.weights, "kinds": kinds, "common": _plain(table.common)}
+    told = {
+        "format": FORMAT,
+        "hashing": table.hashing,
+        "weights": table.weights,
+        "kinds": kinds,
+        "common": _plain(table.common),
+    }
     return orjson.dumps(told) + b"\n"
 
 

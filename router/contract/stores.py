@@ -12,6 +12,9 @@ from router.contract.entry import Entry
 from router.contract.parts import parse_parts
 from router.contract.request import Json, JsonObject, Transcript
 
+RETRY_AFTER_SECONDS = 5.0
+"""Retry-After while a file cannot be used: it is tried again this often."""
+
 
 class StoreUnusable(Exception):
     """A store cannot be read or written. The message says why."""

@@ -47,6 +47,7 @@ class Jobs(JobObserver):
         self._hooks: Sequence[JobWebhook] = ()
         self._sending: asyncio.Task[None] | None = None
         self._looking_for: set[str] = set()
+        self._recalling: asyncio.Task[None] | None = None
 
     def follow(self, hooks: Sequence[JobWebhook]) -> None:
         """Send events of jobs that end to these addresses from now on."""
@@ -82,7 +83,7 @@ class Jobs(JobObserver):
         """Go on with jobs that an earlier process left. Called once the router serves."""
         if self.store is not None:
             self._start(house, self.store).wake()
-            spawn(self.ended.recall(self.store), name="recall jobs")
+            self._recalling = spawn(self._recall(self.store), name="recall jobs")
 
     def _start(self, house: House, store: JobStore) -> "Runner":
         """Called once the store is open; a second time it does nothing."""
@@ -113,6 +114,8 @@ class Jobs(JobObserver):
             self._sending.cancel()
 
     async def close(self) -> None:
+        if self._recalling is not None:
+            self._recalling.cancel()
         if self.store is not None:
             await self.store.close()
 
@@ -143,4 +146,12 @@ class Jobs(JobObserver):
 
     def updates_missed(self) -> None:
         if self.store is not None:
-            spawn(self.ended.recall(self.store, are_elsewhere=True), name="recall jobs")
+            self._recalling = spawn(self._recall(self.store, are_elsewhere=True), name="recall jobs")
+
+    async def _recall(self, store: JobStore, *, are_elsewhere: bool = False) -> None:
+        """Recall what ended earlier, once the store can be used."""
+        while True:
+            with suppress(StoreUnusable):
+                await self.ended.recall(store, are_elsewhere=are_elsewhere)
+                return
+            await asyncio.sleep(COME_BACK_SECONDS)

@@ -28,7 +28,7 @@ from router.contract.relay import Headers
 from router.contract.request import Json
 from router.contract.rights import Rights, rights_in
 from router.contract.spending import Period, Span, as_units, as_usd, show_usd, span_of
-from router.contract.stores import StoreUnusable
+from router.contract.stores import RETRY_AFTER_SECONDS, StoreUnusable
 from router.contract.target import Target
 from router.dialects.cap import Cap
 from router.dialects.hosts import find_longest_limit
@@ -320,7 +320,8 @@ class Budgets:
         try:
             spending = self.read_spending()
         except StoreUnusable as error:
-            raise Unavailable("the ledger cannot be read, so what is left of your budget is not known") from error
+            words = f"what is left of your budget is not known: the ledger cannot be read ({error})"
+            raise Unavailable(words, retry_after_seconds=RETRY_AFTER_SECONDS) from error
         return self._open_account(caller, spending)
 
     def learn(self, money: Money, answers: int, facts: Sequence[Fact]) -> None:

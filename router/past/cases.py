@@ -8,15 +8,17 @@ from router.contract.errors import TandemError
 from router.contract.exchange import Arrival
 from router.contract.features import unpack_places
 from router.contract.opinions import Lean, Opinion
+from router.contract.past import MarkedTurn
 from router.contract.personal import MARKED
 from router.contract.request import Moment
 from router.contract.words import Dialect, Operation, Outcome, Tier, TurnKind
 from router.decide.opinions import PERSONAL
 from router.dialects.requests import read_request
+from router.past import rows
 from router.past.history import CHARS_PER_TOKEN, PastSession, PastTurn, Size, size_of_turn, size_of_work
 from router.past.regret import RegretSign, is_followed_by_a_redo
 from router.past.requests import write_headers, write_request
-from router.past.rows import Call, read_call
+from router.past.rows import Call, read_call, read_kept
 from router.past.turns import BEGINS, Turn, by_session, is_of_a_turn, read_turns
 from router.stores.sqlite.past import SqliteEntryReader
 
@@ -73,11 +75,18 @@ class Case:
     caller: str = ""
     places: tuple[int, ...] = ()
     """Indexes of its words in the weights, if the ledger kept those instead of text."""
+    request: str = ""
+    """The id of its first request, if it is in the ledger."""
 
     @property
     def is_marked(self) -> bool:
         """Whether the person marked it with `tandem wrong`."""
         return self.weight > 1
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether it is known to be quick or long."""
+        return self.size in (Size.QUICK, Size.LONG)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +104,9 @@ class Sample:
     places: tuple[int, ...] = ()
     caller: str = ""
     is_ruled: bool = False
+    request: str = ""
+    is_foreign: bool = False
+    """Whether other weights scored it: its evidence says nothing about an offset to these."""
 
     @property
     def is_marked(self) -> bool:
@@ -124,7 +136,9 @@ def join(told: Iterable[Case], recorded: Sequence[Case]) -> Iterator[Case]:
         is_override = other.is_marked or not _SAY_THE_SIZE.isdisjoint(other.regrets)
         regrets = tuple(dict.fromkeys((*case.regrets, *other.regrets)))
         size = other.size if is_override else case.size
-        yield replace(case, was=other.was, regrets=regrets, size=size, weight=other.weight, caller=other.caller)
+        yield replace(
+            case, was=other.was, regrets=regrets, size=size, weight=other.weight, caller=other.caller, request=other.request
+        )
     for others in waiting.values():
         yield from others
 
@@ -159,18 +173,49 @@ def _regrets_of(turn: PastTurn) -> tuple[RegretSign, ...]:
 class LedgerTally:
     entries: int = 0
     unreadable: int = 0
+    lessons: int = 0
+    """Marked turns whose entries are gone."""
     sessions: set[str] = field(default_factory=set)
 
 
-def read_ledger(ledger: SqliteEntryReader, tally: LedgerTally) -> list[Case]:
+def read_ledger(ledger: SqliteEntryReader, tally: LedgerTally, since: float = 0.0) -> list[Case]:
     """Every turn of a ledger, by start. Raises `StoreUnusable`."""
-    turns = read_turns(_read_history(ledger, tally), keeps=lambda call: call.kept is not None and bool(call.kept.override))
+    turns = read_turns(
+        _read_history(ledger, tally, since), keeps=lambda call: call.kept is not None and bool(call.kept.override)
+    )
     cases = [case for session in by_session(turns) for case in _as_cases(session)]
     return sorted(cases, key=lambda case: case.at or 0.0)
 
 
-def _read_history(ledger: SqliteEntryReader, tally: LedgerTally) -> Iterator[Call]:
-    for row in ledger.read_history():
+def read_lessons(marked: Iterable[MarkedTurn], known: Iterable[Case], tally: LedgerTally, since: float = 0.0) -> list[Case]:
+    """Marked turns whose rows are gone: `known` are those that are there."""
+    there = {case.request for case in known}
+    found = (_as_lesson(turn) for turn in marked if turn.at >= since and turn.id not in there)
+    lessons = [lesson for lesson in found if lesson is not None]
+    tally.lessons += len(lessons)
+    return lessons
+
+
+def _as_lesson(turn: MarkedTurn) -> Case | None:
+    kept = read_kept(turn.decision)
+    if kept is None or turn.turn_kind not in BEGINS:
+        return None
+    return Case(
+        session=turn.session,
+        client=turn.client or "unknown",
+        at=turn.at,
+        size=_size_meant(turn.should_be),
+        weight=_MISJUDGED_WEIGHT,
+        was=turn.tier,
+        kept=_keep(kept, TurnKind(turn.turn_kind)),
+        caller=turn.caller,
+        places=unpack_places(turn.places),
+        request=turn.id,
+    )
+
+
+def _read_history(ledger: SqliteEntryReader, tally: LedgerTally, since: float) -> Iterator[Call]:
+    for row in ledger.read_history(since):
         if row.decision is None or not is_of_a_turn(row.line):
             continue
         call = read_call(row)
@@ -194,7 +239,6 @@ def _as_cases(turns: Sequence[Turn]) -> Iterator[Case]:
 def _as_case(turn: Turn, regrets: tuple[RegretSign, ...]) -> Case:
     ask, line, kept = turn.ask, turn.ask.line, turn.ask.kept
     assert kept is not None
-    leans = (lean for policy, lean in kept.leans if policy != PERSONAL and not lean.because.startswith(MARKED))
     return Case(
         session=turn.session,
         client=turn.client or "unknown",
@@ -207,17 +251,18 @@ def _as_case(turn: Turn, regrets: tuple[RegretSign, ...]) -> Case:
         was=Tier(line.tier) if line.tier is not None else None,
         # What insisted or ruled out is not in the text alone: such a turn keeps its decision.
         arrival=_read_text(ask) if kept.decided_by == ESTIMATE else None,
-        kept=Kept(
-            # Earlier results of `tandem tune` are left out, or they would count twice.
-            tuple(Lean(lean.log_odds, lean.because) for lean in leans),
-            max(0, kept.prompt_tokens),
-            kept.decided_by,
-            TurnKind(turn.kind),
-            kept.weights,
-        ),
+        kept=_keep(kept, TurnKind(turn.kind)),
         caller=turn.caller,
         places=unpack_places(ask.places),
+        request=line.id,
     )
+
+
+def _keep(kept: rows.Kept, kind: TurnKind) -> Kept:
+    """Earlier results of `tandem tune` are left out, or they would count twice."""
+    leans = (lean for policy, lean in kept.leans if policy != PERSONAL and not lean.because.startswith(MARKED))
+    opinions = tuple(Lean(lean.log_odds, lean.because) for lean in leans)
+    return Kept(opinions, max(0, kept.prompt_tokens), kept.decided_by, kind, kept.weights)
 
 
 def _is_overridden(turn: Turn, after: Turn | None) -> bool:
@@ -262,10 +307,14 @@ def _find_regrets(turn: Turn, after: Turn | None, *, overrode: bool, overrides_n
         yield RegretSign.ASKED_FOR_DEEP
 
 
+def _size_meant(should_be: Tier) -> Size:
+    return Size.LONG if should_be is Tier.DEEP else Size.QUICK
+
+
 def _size(turn: Turn, regrets: tuple[RegretSign, ...]) -> Size | None:
     """By the person's word, else by output: edits are not in the ledger. Broken or uncounted work shows no size."""
     if turn.ask.should_be is not None:
-        return Size.LONG if turn.ask.should_be is Tier.DEEP else Size.QUICK
+        return _size_meant(turn.ask.should_be)
     if RegretSign.OVERRODE in regrets:
         return Size.LONG if turn.ask.line.tier == Tier.DEEP else Size.QUICK
     size = size_of_work(0, turn.output_tokens or 0)

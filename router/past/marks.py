@@ -5,10 +5,10 @@ A mark concerns only similar asks: it is matched by words that few other turns h
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from router.contract.personal import MAX_LOG_ODDS, Kind, PersonalTable
+from router.contract.personal import MAX_LOG_ODDS, Kind, PersonalTable, read_personal, write_personal
 from router.past.cases import Sample
 from router.sense.features import read_features
 from router.sessions.turns import is_follow_up
@@ -19,7 +19,9 @@ _PULL = 0.5
 """Pull towards zero, in turns of log-odds: one mark, which counts as ten turns, carries its ask just over the line."""
 _BEYOND, _MORE_BEYOND = 1.5, 0.5
 """How far beyond the line one mark carries its ask, and each doubling of marks further: similar asks follow."""
-_MAX_KINDS, _MAX_PLACES, _MAX_COMMON = 64, 256, 400
+MAX_KINDS = 256
+"""In a table; the oldest are left out."""
+_MAX_PLACES, _MAX_COMMON = 256, 400
 _LITTLE = 0.15
 _FEW_TURNS = 10
 _COMMON_WORDS = """
@@ -38,6 +40,8 @@ class Taught:
 
     table: PersonalTable
     marks: int
+    requests: Mapping[str, tuple[int, ...]]
+    """The marked requests that were fitted, and the places of their words."""
     right_before: int
     right_after: int
     others: int
@@ -57,17 +61,76 @@ def fit_table(turns: Sequence[Sample], room_of: Callable[[Sample], float], weigh
         return PersonalTable(weights)
     others = [turn for turn in turns if not turn.is_marked]
     common = dict.fromkeys((place for word in _COMMON_WORDS for place in read_features(word).pieces), _LITTLE)
-    alone = PersonalTable(weights, tuple(_kind_of([mark], common) for mark in marks[-_MAX_KINDS:]), common)
+    alone = PersonalTable(weights, tuple(_kind_of([mark], common) for mark in marks[-MAX_KINDS:]), common)
     # An ask similar to a marked one does not show how common its words are elsewhere.
     common = _weigh_common([turn for turn in others if alone.find_nearest(turn.places) is None], common)
     groups = _group(marks, common)
     table = PersonalTable(weights, tuple(_kind_of(group, common) for group in groups), common)
     kinds = [
-        Kind(log_odds, kind.places, kind.marks, kind.callers)
+        replace(kind, log_odds=log_odds)
         for kind, group, log_odds in zip(table.kinds, groups, _fit(table, turns, room_of), strict=True)
         if log_odds and (log_odds > 0) is group[0].is_long
     ]
     return PersonalTable(weights, tuple(kinds), common)
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """A table with the kinds of an earlier one, and how many kinds became of which."""
+
+    table: PersonalTable
+    added: int = 0
+    changed: int = 0
+    unchanged: int = 0
+    kept: int = 0
+    """From the earlier table: their marks are no longer known."""
+    dropped: int = 0
+    """From the earlier table: their marks were taken back, or newer ones say otherwise."""
+
+
+def merge(old: PersonalTable, new: PersonalTable, known: Collection[str], removed: Collection[str], now: float) -> Merged:
+    """Keep the kinds of a table whose marks are in none of `known`, which were fitted now, and `removed`."""
+    new = read_personal(write_personal(new))  # rounded, as the old one is
+    earlier = [(kind, _find_successor(kind, new)) for kind in old.kinds if old.hashing == new.hashing]
+    kinds, counts = [], Counter[str]()
+    for number, kind in enumerate(new.kinds):
+        before = max((one for one, next_one in earlier if next_one == number), key=lambda one: one.at, default=None)
+        is_same_lesson = before is not None and set(before.requests) == set(kind.requests)
+        kinds.append(replace(kind, at=before.at if is_same_lesson and before is not None else now))
+        counts["added" if before is None else "unchanged" if kinds[-1] == before else "changed"] += 1
+    for kind, successor in earlier:
+        left = tuple(name for name in kind.requests if name not in known and name not in removed)
+        if successor is not None and not left:
+            continue  # fitted again
+        is_kept = bool(left or not kind.requests) and not _is_contradicted(kind, new)
+        counts["kept" if is_kept else "dropped"] += 1
+        if is_kept:
+            kinds.append(replace(kind, requests=left, marks=len(left) or kind.marks))
+    counts["dropped"] += len(old.kinds) - len(earlier)
+    return Merged(replace(new, kinds=tuple(kinds[:MAX_KINDS])), **counts)
+
+
+def _find_successor(kind: Kind, table: PersonalTable) -> int | None:
+    """The new kind with most of its marks; if it names none, one as large and much like it."""
+    marks = set(kind.requests)
+    shared = {number: len(marks.intersection(one.requests)) for number, one in enumerate(table.kinds)}
+    if marks:
+        return max((number for number, count in shared.items() if count), key=shared.__getitem__, default=None)
+    alike = {
+        number: likeness
+        for number, likeness in table.likeness(tuple(kind.places)).items()
+        if likeness >= _ALIKE and _is_same_way(table.kinds[number], kind) and table.kinds[number].marks >= kind.marks
+    }
+    return max(alike, key=alike.__getitem__, default=None)
+
+
+def _is_contradicted(kind: Kind, table: PersonalTable) -> bool:
+    likeness = table.likeness(tuple(kind.places))
+    return any(alike >= _ALIKE and not _is_same_way(table.kinds[number], kind) for number, alike in likeness.items())
+
+
+def _is_same_way(one: Kind, other: Kind) -> bool:
+    return (one.log_odds > 0) is (other.log_odds > 0)
 
 
 def _weigh_common(turns: Sequence[Sample], known: dict[int, float]) -> dict[int, float]:
@@ -79,18 +142,22 @@ def _weigh_common(turns: Sequence[Sample], known: dict[int, float]) -> dict[int,
 
 def _group(marks: Sequence[Sample], common: dict[int, float]) -> list[list[Sample]]:
     groups: list[list[Sample]] = []
+    kinds: list[Kind] = []
     for mark in marks:
-        table = PersonalTable("", tuple(_kind_of(group, common) for group in groups), common)
+        table = PersonalTable("", tuple(kinds), common)
         near = [
             (alike, number)
             for number, alike in table.likeness(mark.places).items()
             if alike >= _ALIKE and groups[number][0].is_long is mark.is_long
         ]
         if near:
-            groups[max(near)[1]].append(mark)
+            number = max(near)[1]
+            groups[number].append(mark)
+            kinds[number] = _kind_of(groups[number], common)
         else:
             groups.append([mark])
-            del groups[:-_MAX_KINDS]
+            kinds.append(_kind_of([mark], common))
+            del groups[:-MAX_KINDS], kinds[:-MAX_KINDS]
     return groups
 
 
@@ -100,7 +167,7 @@ def _kind_of(group: Sequence[Sample], common: dict[int, float]) -> Kind:
     says = {place: common.get(place, 1.0) * count / len(group) for place, count in shares.items()}
     strongest = sorted(says.items(), key=lambda item: (-item[1], item[0]))[:_MAX_PLACES]
     callers = sorted({mark.caller for mark in group if mark.caller})
-    return Kind(1.0, dict(strongest), sum(1 for _ in group), tuple(callers))
+    return Kind(1.0, dict(strongest), len(group), tuple(callers), tuple(mark.request for mark in group if mark.request))
 
 
 def _fit(table: PersonalTable, turns: Iterable[Sample], room_of: Callable[[Sample], float]) -> list[float]:

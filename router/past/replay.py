@@ -125,14 +125,15 @@ def _decide_kept(house: House, case: Case, kept: Kept) -> Decision:
 
 
 def _decide_again(house: House, economics: Economics, opinions: Sequence[Opinion], turn: Turn, tokens: int) -> Decision:
-    policies = (Remembered(tuple(opinions)), *(policy for policy in house.plan.rules.policies if policy.name == _BY_LENGTH))
+    rules = house.plan.rules
+    policies = (Remembered(tuple(opinions)), *(policy for policy in rules.policies if policy.name == _BY_LENGTH))
     signals = Signals(
         turn=turn,
         prompt=TokenCount(tokens, tokens, tokens, is_exact=True),
         alias=house.plan.models.resolve("auto"),
         statuses=house.state.live.statuses(house.plan.targets, house.clock()),
     )
-    return decide(replace(house.plan.rules, policies=policies, economics=economics), _EMPTY, signals)
+    return decide(replace(rules, policies=policies, economics=economics), _EMPTY, signals)
 
 
 def _as_choice(decision: Decision) -> Choice:

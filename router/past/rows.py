@@ -110,12 +110,16 @@ class Call(NamedTuple):
         return (self.kept.person_text if self.kept is not None else None) or ""
 
 
-def read_call(row: RecordedCall) -> Call:
-    line, decision = row.line, row.decision
+def read_kept(decision: str | None) -> Kept | None:
+    """None if absent or unreadable."""
     try:
-        kept = _decode(decision) if isinstance(decision, str) else None
+        return _decode(decision) if isinstance(decision, str) else None
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
-        kept = None
+        return None
+
+
+def read_call(row: RecordedCall) -> Call:
+    line, kept = row.line, read_kept(row.decision)
     if not math.isfinite(line.at) or line.tier not in _TIERS or line.dialect not in _DIALECTS:
         kept = None
     if kept is not None and line.turn_kind == TurnKind.TOOL_LOOP:  # thousands: only what `has_trouble` asks for

@@ -11,7 +11,6 @@ from router.contract.personal import PersonalTable
 from router.contract.words import Tier
 from router.decide.yardstick import regret_of
 from router.past.cases import Case, Sample
-from router.past.history import Size
 from router.past.marks import Taught, find_root, fit_table, places_of, sigmoid
 from router.past.replay import Choice
 from router.past.rules import READ_CHARS, FoundRule, find_rules
@@ -77,9 +76,9 @@ class Tuning:
     log_loss: Change
 
 
-def as_sample(case: Case, choice: Choice) -> Sample | None:
-    """None if the turn's size is unknown."""
-    if case.size not in (Size.QUICK, Size.LONG):
+def as_sample(case: Case, choice: Choice, *, is_foreign: bool = False) -> Sample | None:
+    """None if the turn is not known to be quick or long. `is_foreign`: other weights scored it."""
+    if not case.is_clear or case.size is None:
         return None
     return Sample(
         case.session,
@@ -93,6 +92,8 @@ def as_sample(case: Case, choice: Choice) -> Sample | None:
         case.places,
         case.caller,
         choice.decided_by == _RULES,
+        case.request,
+        is_foreign,
     )
 
 
@@ -109,6 +110,7 @@ def teach(samples: Sequence[Sample], values: Fit, weights: str) -> Taught | None
     return Taught(
         table=table,
         marks=len(marks),
+        requests={mark.request: mark.places for mark in marks if mark.request},
         right_before=sum((tier_under(mark, values) is Tier.DEEP) is mark.is_long for mark in marks),
         right_after=sum((tier_under(mark, values, table=table) is Tier.DEEP) is mark.is_long for mark in marks),
         others=len(others),
@@ -117,10 +119,11 @@ def teach(samples: Sequence[Sample], values: Fit, weights: str) -> Taught | None
 
 
 def without_taught(samples: Sequence[Sample], taught: Taught | None) -> list[Sample]:
-    """Turns to fit the offset to, without marks that the table explains."""
+    """Turns to fit the offset to, without those of other weights, and marks that the table explains."""
+    own = [sample for sample in samples if not sample.is_foreign]
     if taught is None:
-        return list(samples)
-    return [sample for sample in samples if not sample.is_marked or not taught.table.weigh(_with_places(sample).places)]
+        return own
+    return [sample for sample in own if not sample.is_marked or not taught.table.weigh(_with_places(sample).places)]
 
 
 def _with_places(sample: Sample) -> Sample:

@@ -6,14 +6,14 @@ count where a store has no record of an id, or is away. While a store is away an
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from router.contract.caller import Caller
 from router.contract.errors import StoreUnavailable
-from router.contract.stores import StoredResponse, StoreUnusable
+from router.contract.stores import RETRY_AFTER_SECONDS, StoredResponse, StoreUnusable
 from router.loop.supervisor import supervise
 from router.loop.tasks import spawn
 from router.stores.memory.responses import MemoryResponses
@@ -88,7 +88,9 @@ class Responses:
             known, is_away = await self._look(response_id, caller)
             if known.response is not None or known.is_deleted:
                 return known.response
-            if (found := await self._own.find(response_id, caller)) is not None:
+            with _asked(f"response '{response_id[:80]}' cannot be looked up now"):
+                found = await self._own.find(response_id, caller)
+            if found is not None:
                 return found
             if is_away:
                 raise self._unavailable(f"response '{response_id[:80]}' cannot be looked up now")
@@ -108,8 +110,10 @@ class Responses:
                     found.append((holder, place))
             except StoreUnusable:
                 is_away = True
-        if not found and (own := await self._own.find_holder(item_ids, caller)) is not None:
-            found.append((own, None))
+        if not found:
+            with _asked("the items that the request names cannot be looked up now"):
+                own = await self._own.find_holder(item_ids, caller)
+            found += [(own, None)] if own is not None else []
         for response, found_in in sorted(found, key=lambda one: one[0].at, reverse=True):
             is_sure = found_in is not None and found_in is self._places[0]  # also the first to be asked about the id
             if is_sure or not (await self._look(response.id, caller))[0].is_deleted:
@@ -121,7 +125,8 @@ class Responses:
     async def forget(self, response_id: str, caller: Caller) -> bool:
         """Delete it everywhere, or raise. The longest-lived store comes first, so that a retry finds the rest."""
         if not self._places:
-            return await self._own.forget(response_id, caller)
+            with _asked(f"response '{response_id[:80]}' cannot be deleted now"):
+                return await self._own.forget(response_id, caller)
         await self._written(*(key for key in self._writing if key[1] == response_id))
         try:
             known = [await place.find(response_id, caller) for place in self._places]
@@ -143,8 +148,11 @@ class Responses:
 
     async def is_denied(self, response_id: str, caller: Caller) -> bool:
         known, is_away = await self._look(response_id, caller)
-        if known.is_deleted or known.is_others or await self._own.is_denied(response_id, caller):
+        if known.is_deleted or known.is_others:
             return True
+        with _asked(f"response '{response_id[:80]}' cannot be looked up now"):
+            if await self._own.is_denied(response_id, caller):
+                return True
         if known.response is None and is_away:
             raise self._unavailable(f"response '{response_id[:80]}' cannot be looked up now")
         return False
@@ -303,6 +311,15 @@ class Responses:
                 await place.keep(response, is_late=True)  # one at a time: the connection is shared
         for caller, name in deleted:
             await self._forget_own(name, caller)
+
+
+@contextmanager
+def _asked(what: str) -> Iterator[None]:
+    """Ask this router's own file, which may be away."""
+    try:
+        yield
+    except StoreUnusable as error:
+        raise StoreUnavailable(f"{what}: {error}", retry_after_seconds=RETRY_AFTER_SECONDS) from error
 
 
 def _size(response: StoredResponse) -> int:

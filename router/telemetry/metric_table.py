@@ -188,7 +188,8 @@ TABLE = (
         "tandem_store_up",
         _GAUGE,
         ("store",),
-        "1 while a store that routers share can be used. 0 while it is away, and for a minute after it refused a command.",
+        "1 while a store can be used, 0 while it is away: ledger, responses, jobs (from the first job on), keys, personal; and "
+        "valkey, which is also 0 for a minute after it refused a command.",
     ),
     Metric(
         "tandem_store_trips_total",

@@ -5,7 +5,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -22,6 +22,7 @@ from router.contract.keys import OWN_ID, Key, digest_of, make_key
 from router.contract.opinions import Policy
 from router.contract.rights import BOTH_TIERS, Rights
 from router.contract.spending import find_zone
+from router.contract.stores import StoreUnusable
 from router.contract.target import Target
 from router.contract.words import Subagents, Tier
 from router.decide.opinions import Rules
@@ -54,7 +55,7 @@ from router.telemetry import events
 from router.telemetry.log import DefectLog, RequestLog
 from router.telemetry.tracing import Tracing
 from router.upstream.pool import Pool
-from router.wiring.built import Built, list_notices
+from router.wiring.built import Built
 from router.wiring.key_watch import KeyWatch
 from router.wiring.own_policies import Guarded, list_hooks, open_policy
 from router.wiring.registry import ADAPTERS, POLICIES, BackgroundPolicy, RightsPolicy, SubagentPolicy
@@ -63,6 +64,7 @@ from router.wiring.revoking import Revoking
 from router.wiring.secret_watch import SecretWatch
 from router.wiring.sharing import make_tokens, observe_targets, recognise_repeats, show_others
 from router.wiring.stores import (
+    Files,
     keep_entries,
     name_ledger,
     open_jobs,
@@ -71,6 +73,7 @@ from router.wiring.stores import (
     open_sessions,
     read_spending,
 )
+from router.wiring.troubles import TableWatch, list_notices
 
 _SETTLE_SECONDS = 1.0
 
@@ -104,11 +107,12 @@ def build_house(
         state = build_state(loaded, closing, on_disk=with_ledger, watchers=watchers, address=address)
         state = replace(state, own_key=Key(own.id, LOCAL, own.digest))
         watches = state.shared.watch_jobs() if state.shared is not None else None
-        jobs = open_jobs(loaded, address, state.ended_jobs, on_disk=with_ledger, watches=watches)
+        jobs = open_jobs(loaded, address, state.ended_jobs, state.files, on_disk=with_ledger, watches=watches)
         closing.push_async_callback(jobs.close)
         house = House(build_plan(loaded, state), state, accept_job=jobs.accept)
         if state.budgets.is_needed:
-            state.budgets.recall(state.budgets.read_spending())
+            with suppress(StoreUnusable):  # their callers are refused until it can be read
+                state.budgets.recall(state.budgets.read_spending())
     except BaseException:
         with ThreadPoolExecutor(1) as thread:  # a loop may be running here, and nothing can be awaited
             thread.submit(asyncio.run, closing.aclose()).result()
@@ -116,18 +120,20 @@ def build_house(
     closing.push_async_callback(house.stop, _SETTLE_SECONDS)
     closing.push_async_callback(jobs.stop)
     closing.push_async_callback((webhook := Webhook()).close)
-    alerts = Alerts(notices := list_notices(house), webhook)
-    follow = partial(_follow, state, jobs, alerts)
-    follow(loaded)
     build = partial(build_plan, state=state)
-    reloader = Reloader(house, loaded, load, build, [check_prices], [follow]) if load is not None else None
-    ledger = loaded.ledger_path if with_ledger else None
-    watch = None
+    reloader = Reloader(house, loaded, load, build, [check_prices]) if load is not None else None
+    keys, table = None, TableWatch(house, reloader)
     if reloader is not None and loaded.keys is not None:
         revoked = state.shared.revoked_keys if state.shared is not None else None
-        watch = KeyWatch(reloader, Revoking(house, jobs), revoked=revoked)
+        keys = KeyWatch(reloader, Revoking(house, jobs), revoked=revoked)
     secrets = SecretWatch(reloader) if reloader is not None else None
-    return Built(house, ledger, own.text, reloader, notices, alerts, show_others(state), jobs, watch, secrets, closing, group)
+    alerts = Alerts(notices := list_notices(house, keys, table), webhook)
+    follow = partial(_follow, state, jobs, alerts)
+    follow(loaded)
+    if reloader is not None:
+        reloader.applies.append(follow)
+    ledger, others = loaded.ledger_path if with_ledger else None, show_others(state)
+    return Built(house, ledger, own.text, reloader, notices, alerts, others, jobs, keys, secrets, table, closing, group)
 
 
 def _follow(state: State, jobs: Jobs, alerts: Alerts, loaded: LoadedConfig) -> None:
@@ -159,14 +165,15 @@ def build_state(
     closing.callback(speedups.off_loop.close)
     if (shared := open_shared(loaded.shared)) is not None:
         closing.push_async_callback(shared.close)
-    ledger = open_ledger(loaded, address) if on_disk else None
+    files: Files = {}
+    ledger = open_ledger(loaded, address, files) if on_disk else None
     if shared is not None and ledger is not None:
         shared.copy_ledger(ledger, loaded.config.ledger.keep_days)
         closing.push_async_callback(shared.stop_copying)
     closing.callback((repeats := recognise_repeats(shared)).close)
     tokens = make_tokens(path := loaded.ledger_path if on_disk else None, loaded.shared)
     closing.push_async_callback((memory := SessionMemory(open_sessions(ledger, shared), tokens=tokens)).close)
-    closing.push_async_callback((responses := open_responses(loaded, address, on_disk=on_disk, shared=shared)).close)
+    closing.push_async_callback((responses := open_responses(loaded, address, files, on_disk=on_disk, shared=shared)).close)
     closing.push_async_callback((tracing := Tracing()).close)
     closing.push_async_callback((recorder := Recorder(keep_entries(loaded, ledger), plain=speedups.is_plain)).close)
     closing.callback((counter := ExactCounter(lambda reason: events.tokens_uncounted(reason=reason))).close)
@@ -187,8 +194,8 @@ def build_state(
         running=running,
         repeats=repeats,
         rates=CallerRates(allowance=allowance),
-        budgets=Budgets(partial(read_spending, path) if path is not None else None, allowance=allowance),
-        ledger=ledger,
+        budgets=Budgets(partial(read_spending, ledger) if ledger is not None else None, allowance=allowance),
+        files=files,
         tracing=tracing,
         shared=shared,
         ended_jobs=EndedJobs(loaded.config.jobs.keep_hours * 3_600),

@@ -7,33 +7,29 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from router.contract.clock import CLOCK
 from router.contract.entry import FinishedWork
-from router.contract.notices import Notice, Notices, Trouble
+from router.contract.notices import Notices
 from router.contract.relay import Warmable
 from router.contract.stores import StoreUnusable
 from router.decide.ratios import learn_failures, learn_ratios
 from router.dispatch.live.past import Paces, sum_up
-from router.dispatch.live.troubles import find_troubles as find_target_troubles
 from router.edge.control.panel import Group
 from router.house import House
 from router.jobs.jobs import Jobs
 from router.loop.supervisor import supervise
 from router.loop.tasks import spawn
-from router.notices.alerts import Alerts, NoticeBoard
-from router.stores.sqlite.alarm import Failing
-from router.stores.sqlite.files import DAMAGED
-from router.stores.sqlite.writer import SqliteWriter
+from router.notices.alerts import Alerts
 from router.wiring.key_watch import KeyWatch
-from router.wiring.own_policies import list_troubles
 from router.wiring.reloader import Reloader
 from router.wiring.secret_watch import SecretWatch
+from router.wiring.troubles import TableWatch, find_usable
 
 if TYPE_CHECKING:
     from router.page.others import OtherRouters
     from router.stores.sqlite.past import SqliteEntryReader
 
 _LEARN_SECONDS = 600.0
-_LEDGER_HINT = "tandem check"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +54,8 @@ class Built:
     """Takes changes of the key file; None where callers need no key."""
     secret_watch: SecretWatch | None = None
     """Takes changes of `.env` and the certificate; None where there is no file to read again."""
+    table_watch: TableWatch | None = None
+    """Takes a personal table that could not be read, once it can be."""
     closing: AsyncExitStack = field(default_factory=AsyncExitStack)
     """Closes what was opened, the last part first."""
     group: Group | None = None
@@ -78,6 +76,7 @@ class Built:
         self.watch_loop()
         self.resume_jobs()
         self._tasks.append(supervise(self.watch_keys, name="watch keys"))
+        self._tasks.append(supervise(self.watch_table, name="watch the personal table"))
         if self.secret_watch is not None:
             self._tasks.append(supervise(self.secret_watch.watch, name="watch secrets"))
         if self.ledger_path is not None:
@@ -92,6 +91,8 @@ class Built:
                 adapter.warm()
 
     def watch_loop(self) -> None:
+        CLOCK.on_pause.append(self.house.move_deadlines)
+        self.closing.callback(CLOCK.on_pause.remove, self.house.move_deadlines)
         self.closing.callback(self.house.state.loop_watch.close)
         self.house.state.loop_watch.start()
 
@@ -111,6 +112,14 @@ class Built:
         """Take changes of the key file, as long as the router runs; at once over where callers need no key."""
         if self.key_watch is not None:
             await self.key_watch.watch()
+
+    async def watch_table(self) -> None:
+        if self.table_watch is not None:
+            await self.table_watch.watch()
+
+    def find_usable(self) -> dict[str, bool]:
+        """Which of this router's own stores can be used now."""
+        return find_usable(self.house, self.key_watch, self.table_watch)
 
     async def watch_troubles(self) -> None:
         """Send word of what breaks, as long as the router runs."""
@@ -165,48 +174,3 @@ def _read_ledger(path: Path | None) -> tuple[list[FinishedWork], Paces]:
         if (ledger := _open_ledger(path)) is not None:
             return read_finished_work(ledger, time.time()), sum_up(ledger.read_past_calls())
     return [], {}
-
-
-def list_notices(house: House) -> NoticeBoard:
-    """All current troubles, from every part that can have some."""
-    state = house.state
-
-    def of_targets() -> list[Notice]:
-        return find_target_troubles(state.live, house.plan.targets, house.clock(), time.time())
-
-    def of_budgets() -> list[Notice]:
-        return state.budgets.find_troubles()
-
-    def of_ledger() -> list[Notice]:
-        return find_ledger_troubles(state.ledger, time.time()) if state.ledger is not None else []
-
-    def of_shared() -> list[Notice]:
-        if state.shared is None:
-            return []
-        from router.stores.shared import find_troubles as find_shared_troubles  # only routers that share need it
-
-        return find_shared_troubles(state.shared, time.time())
-
-    def of_policies() -> list[Notice]:
-        return list_troubles(house.plan.rules.policies)
-
-    return NoticeBoard(of_targets, of_budgets, of_ledger, of_shared, of_policies)
-
-
-def find_ledger_troubles(ledger: SqliteWriter, time_of_day: float) -> list[Notice]:
-    """One notice while the file cannot be written to, or while rows are lost."""
-    failing = ledger.failing
-    if failing is None:
-        return []
-    text = _describe_failure(failing, ledger.lost)
-    return [Notice(Trouble.LEDGER_LOSING, "", time_of_day - failing.for_seconds, text, _LEDGER_HINT)]
-
-
-def _describe_failure(failing: Failing, lost: int) -> str:
-    if failing.kind == DAMAGED:
-        return "the ledger's file is damaged"
-    if failing.is_outage:
-        return f"the ledger cannot be written ({failing.kind}): {f'lost rows: {lost}' if lost else 'its rows wait in memory'}"
-    if not lost:
-        return f"the ledger's file was moved or deleted while it was in use ({failing.kind})"
-    return f"the ledger loses rows ({failing.kind}): {lost} so far"

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from router.config.faults import ConfigError
 from router.config.key_file import read_key_file
 from router.contract.keys import KeyRing
+from router.contract.notices import Notice, Trouble
 from router.contract.request import JsonObject
 from router.loop.tasks import spawn
 from router.telemetry import events
@@ -50,6 +51,8 @@ class KeyWatch:
         self._seen = _UNKNOWN  # it may have been written since the config was loaded
         self._gone_since: float | None = None
         self._is_lost = False
+        self.notice: Notice | None = None
+        """Why the file cannot be used now, if so."""
 
     async def watch(self) -> None:
         """Look every two seconds, for as long as the router runs."""
@@ -80,7 +83,7 @@ class KeyWatch:
         else:
             self._gone_since = self._clock()
             minutes = f"{GONE_SECONDS / 60:g} minutes"
-            events.keys_kept(faults=(f"{path.name}: does not exist. If it is not back in {minutes}, no key works any more",))
+            self._keep((f"{path.name}: does not exist. If it is not back in {minutes}, no key works any more",))
 
     async def answer(self) -> JsonObject:
         """Look now. Returns what was ended in this process, by the id of its key."""
@@ -108,11 +111,19 @@ class KeyWatch:
         except _StillWritten:
             self._seen = _UNKNOWN  # the next look takes it
         except ConfigError as error:
-            events.keys_kept(faults=tuple(f"{path.name} {fault}" for fault in error.faults))
+            self._seen = _UNKNOWN  # a disk may recover without a change of the file
+            self._keep(tuple(f"{path.name} {fault}" for fault in error.faults))
         else:
-            self._filed = filed
+            self._filed, self.notice = filed, None
             if self._revoked is not None and (removed or added):
                 self._revoked.report(removed, added)
+
+    def _keep(self, faults: tuple[str, ...]) -> None:
+        """Report once why the keys that were read last still count."""
+        text = f"the key file cannot be used, and the keys read before still count: {'; '.join(faults)}"
+        if self.notice is None or self.notice.text != text:
+            self.notice = Notice(Trouble.STORE_AWAY, "keys", time.time(), text, "tandem check")
+            events.keys_kept(faults=faults)
 
     async def _take_ring(self, read: Callable[[], KeyRing]) -> None:
         changed = await self._reloader.take_keys(read)
@@ -126,6 +137,8 @@ class KeyWatch:
         if since is None or self._is_lost or self._clock() - since < GONE_SECONDS:
             return
         self._is_lost = True
+        text = "the key file is gone, and no key works any more"
+        self.notice = Notice(Trouble.STORE_AWAY, "keys", time.time(), text, "tandem check")
         await self._reloader.take_keys(lambda: KeyRing((), {}))
         events.keys_lost(after_seconds=self._clock() - since)
 

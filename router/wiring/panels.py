@@ -54,7 +54,7 @@ def list_panels(built: Built, is_ready: Callable[[], bool], admission: Admission
     house, state, ledger = built.house, built.house.state, built.ledger
     price_of = partial(_find_price, house)
     return (
-        Health(is_ready, built.group),
+        Health(is_ready, built.group, built.notices),
         Site(house),
         Models(house),
         Explanations(house, state.entries),
@@ -90,7 +90,13 @@ def build_figures(built: Built) -> "Figures":
 
     is_first = built.group is None or built.group.number == 1
     regret = read_regret if ledger is not None and is_first else None
-    return Figures(house, regret, jobs=partial(read_figures, built.jobs, with_all=is_first), group=built.group)
+    return Figures(
+        house,
+        regret,
+        jobs=partial(read_figures, built.jobs, with_all=is_first),
+        group=built.group,
+        find_usable=built.find_usable,
+    )
 
 
 def _find_reload(built: Built) -> Callable[[], Awaitable[JsonObject]] | None:

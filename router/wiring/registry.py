@@ -8,7 +8,7 @@ from policies.background import BackgroundPolicy as BackgroundPolicy
 from policies.boundary import BoundaryPolicy
 from policies.capability import CapabilityPolicy
 from policies.effort import EffortPolicy
-from policies.learned import LearnedPolicy
+from policies.learned import LearnedPolicy as LearnedPolicy
 from policies.override import OverridePolicy
 from policies.rights import RightsPolicy as RightsPolicy
 from policies.rules import RulesPolicy

@@ -129,6 +129,11 @@ class Reloader:
                 self._swap(loaded)
             return changed
 
+    async def build_again(self) -> None:
+        """Build the plan of the config in use again: a file that a policy reads can be read now."""
+        async with self._turn:
+            self._swap(self.loaded)
+
     async def refresh(self) -> None:
         """Take new secrets and a new certificate, with the rest of the config as it was loaded; or nothing if one is faulty."""
         async with self._turn:

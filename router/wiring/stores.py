@@ -1,7 +1,7 @@
 """Opens the stores that a config asks for. Which ones those are is decided here and nowhere else."""
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from router.contract.job import JobStore
 from router.contract.keys import digest_of
 from router.contract.shared import PostgresTerms
 from router.contract.spending import Span
-from router.contract.stores import EntryStore, ResponseStore, SessionStore, SharedUnusable
+from router.contract.stores import EntryStore, ResponseStore, SessionStore, SharedUnusable, StoreUnusable
 from router.jobs.jobs import Jobs, keep_in_memory
 from router.sessions.ended_jobs import EndedJobs
 from router.settle.kept import explain_row
@@ -20,25 +20,30 @@ from router.stores.memory.responses import MemoryResponses
 from router.stores.responses import Responses
 from router.stores.shared import Shared, say_missing
 from router.stores.sqlite.entries import SqliteEntries
-from router.stores.sqlite.files import StoreUnwritable, create_private
-from router.stores.sqlite.lock import FileLock, StoreInUse
-from router.stores.sqlite.migrate import Migrated, prepare
+from router.stores.sqlite.files import StoreUnwritable, check_place
+from router.stores.sqlite.lock import StoreInUse
+from router.stores.sqlite.migrate import OwnFile
 from router.stores.sqlite.responses import SqliteResponses
-from router.stores.sqlite.schemas import JOBS, LEDGER, RESPONSES, Migrations
+from router.stores.sqlite.schemas import JOBS, LEDGER, RESPONSES
 from router.stores.sqlite.sessions import SqliteSessions
 from router.stores.sqlite.writer import SqliteWriter
 from router.stores.watches import Watches
 from router.telemetry import events
 
 JOBS_FILE = "jobs.db"
+Files = dict[str, SqliteWriter]
+"""Writers by the name of their store: ledger, responses, jobs."""
 
 
-def open_ledger(loaded: LoadedConfig, address: str) -> SqliteWriter | None:
+def open_ledger(loaded: LoadedConfig, address: str, files: Files) -> SqliteWriter | None:
     """The writer of the file that entries and sessions share."""
     path = loaded.ledger_path
     if path is None:
         return None
-    return _open_writer(path, LEDGER, address, lambda reason, lost: events.ledger_failed(reason=reason, lost=lost))
+    files["ledger"] = SqliteWriter(
+        path, LEDGER, on_failure=lambda reason, lost: events.ledger_failed(reason=reason, lost=lost), address=address
+    )
+    return files["ledger"]
 
 
 def open_sessions(ledger: SqliteWriter | None, shared: Shared | None = None) -> SessionStore:
@@ -62,15 +67,21 @@ def keep_entries(loaded: LoadedConfig, ledger: SqliteWriter | None) -> EntryStor
     )
 
 
-def open_responses(loaded: LoadedConfig, address: str, *, on_disk: bool, shared: Shared | None = None) -> ResponseStore:
+def open_responses(
+    loaded: LoadedConfig, address: str, files: Files, *, on_disk: bool, shared: Shared | None = None
+) -> ResponseStore:
     own, disk, path = MemoryResponses(), None, loaded.store_path
     if on_disk and path is not None:
-        writer = _open_writer(path, RESPONSES, address, lambda reason, lost: events.store_failed(reason=reason, lost=lost))
+        files["responses"] = writer = SqliteWriter(
+            path, RESPONSES, on_failure=lambda reason, lost: events.store_failed(reason=reason, lost=lost), address=address
+        )
         own = MemoryResponses(disk := SqliteResponses(writer))
     return shared.share_responses(own, disk) if shared is not None else Responses(own)
 
 
-def open_jobs(loaded: LoadedConfig, address: str, ended: EndedJobs, *, on_disk: bool, watches: Watches | None = None) -> Jobs:
+def open_jobs(
+    loaded: LoadedConfig, address: str, ended: EndedJobs, files: Files, *, on_disk: bool, watches: Watches | None = None
+) -> Jobs:
     """The store of background work: in a shared database, else next to the ledger, or in memory where no ledger is kept.
 
     It is opened with the first job, or now where other routers or an earlier one may have left some: then this raises
@@ -84,25 +95,20 @@ def open_jobs(loaded: LoadedConfig, address: str, ended: EndedJobs, *, on_disk: 
     if not on_disk or loaded.ledger_path is None:
         return Jobs(partial(keep_in_memory, keep_seconds), ended)
     path = loaded.ledger_path.with_name(JOBS_FILE)
-    jobs = Jobs(partial(_make_on_disk, path, keep_seconds, address, watches), ended)
-    if path.exists():
-        with suppress(StoreInUse), _left_out(loaded):
+    jobs = Jobs(partial(_make_on_disk, path, keep_seconds, address, watches, files), ended)
+    if _may_exist(path):
+        with suppress(StoreInUse):
             jobs.open_now()
     return jobs
 
 
-@contextmanager
-def _left_out(loaded: LoadedConfig) -> Iterator[None]:
-    """Start without a file of jobs that cannot be opened: each job is refused with the cause, until it can be.
-
-    Not where callers have budgets, which need every record.
-    """
+def _may_exist(path: Path) -> bool:
+    """Also where nobody can look."""
     try:
-        yield
-    except StoreUnwritable as error:
-        if loaded.keys is not None and any(own.has_budget for own in loaded.keys.rights.values()):
-            raise
-        events.jobs_failed(reason=str(error))
+        check_place(path)
+    except StoreUnwritable:
+        return True
+    return path.exists()
 
 
 def _make_on_postgres(terms: PostgresTerms, keep_seconds: float) -> JobStore:
@@ -118,7 +124,7 @@ def _make_on_postgres(terms: PostgresTerms, keep_seconds: float) -> JobStore:
         raise SharedUnusable(f"shared.postgres: {error}") from error
 
 
-def _make_on_disk(path: Path, keep_seconds: float, address: str, watches: Watches | None) -> JobStore:
+def _make_on_disk(path: Path, keep_seconds: float, address: str, watches: Watches | None, files: Files) -> JobStore:
     from router.stores.sqlite.jobs import LOCK_SECONDS, LOOK_SECONDS, SqliteJobs
 
     writer = SqliteWriter(
@@ -129,43 +135,41 @@ def _make_on_disk(path: Path, keep_seconds: float, address: str, watches: Watche
         lock_seconds=LOCK_SECONDS,
         address=address,
     )
-    _report(writer.migrated)
+    files["jobs"] = writer
     return SqliteJobs(writer, keep_seconds=keep_seconds, watches=watches)
 
 
-def hold_files(loaded: LoadedConfig, address: str, stack: ExitStack) -> None:
+def hold_files(loaded: LoadedConfig, address: str, stack: ExitStack) -> list[StoreUnwritable]:
     """Take and migrate the files that workers write to, once for all of them. `stack` releases them.
 
-    Raises `StoreUnusable`, as opening them does.
+    Returns why the disk does not allow it now for some: workers try again, each for itself. Raises `StoreUnusable`, as opening
+    them does.
     """
     ledger, has_own_jobs = loaded.ledger_path, loaded.shared_postgres is None
     jobs = ledger.with_name(JOBS_FILE) if ledger is not None and has_own_jobs else None
+    away: list[StoreUnwritable] = []
     for path, migrations in ((ledger, LEDGER), (loaded.store_path, RESPONSES), (jobs, JOBS)):
         if path is None:
             continue
-        # Each worker opens the file of jobs at its start. One that another router uses, or that will not open, is left alone.
-        with suppress(*((StoreInUse,) if path is jobs else ())), _left_out(loaded) if path is jobs else nullcontext():
-            create_private(path)
-            stack.callback((lock := FileLock(path, address)).release)
-            lock.hold_for_workers()
-            _report(prepare(path, migrations))
+        stack.callback((own := OwnFile(path, migrations, address)).release)
+        try:
+            with suppress(*((StoreInUse,) if path is jobs else ())):  # left to the router that uses it
+                own.hold_for_workers()
+        except StoreUnwritable as error:
+            away.append(error)
+    return away
 
 
-def _open_writer(path: Path, migrations: Migrations, address: str, on_failure: Callable[[str, int], None]) -> SqliteWriter:
-    writer = SqliteWriter(path, migrations, on_failure=on_failure, address=address)
-    _report(writer.migrated)
-    return writer
-
-
-def _report(done: Migrated | None) -> None:
-    if done is not None:
-        events.store_migrated(file=done.file, before=done.before, version=done.version, copy=done.copy.name)
-
-
-def read_spending(path: Path, span: Span) -> Mapping[str, int]:
+def read_spending(ledger: SqliteWriter, span: Span) -> Mapping[str, int]:
+    """Raises `StoreUnusable`, also until the file could be opened: what is spent before would be forgotten with a crash."""
     from router.stores.sqlite.past import SqliteEntryReader  # loaded late: no request needs it
 
-    return SqliteEntryReader(path).read_spending(span)
+    if not ledger.was_open:
+        ledger.check_written()
+    try:
+        return SqliteEntryReader(ledger.path).read_spending(span)
+    except StoreUnusable as error:  # told to callers, who need not know the folder
+        raise StoreUnusable(str(error).replace(str(ledger.path), ledger.path.name)) from error
 
 
 def name_ledger(path: Path | None) -> str:

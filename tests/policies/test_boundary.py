@@ -137,11 +137,6 @@ def test_looking_around_and_a_few_edits_are_not_weighed(trajectory):
     assert "moving" not in opinion.because
 
 
-def test_a_setting_of_the_bounds_before_is_told_what_to_write_instead():
-    with pytest.raises(ValueError, match="edits_to_move: .* set failure_seconds instead"):
-        BoundaryConfig(edits_to_move=9)
-
-
 def test_a_turn_whose_tier_was_asked_for_is_not_moved():
     (opinion,) = BOUNDARY.judge(ask(), grown(Tier.FAST, Trajectory(calls=90, edits=40), was_asked_for=True))
 

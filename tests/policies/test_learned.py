@@ -7,7 +7,7 @@ import pytest
 
 from policies.learned import LearnedConfig, LearnedPolicy, find_weights
 from router.config.load import find_config, load_config
-from router.contract.features import TABLE_SIZE
+from router.contract.features import HASHING, TABLE_SIZE
 from router.contract.personal import Kind, PersonalTable, write_personal
 from router.contract.signals import FinishedTurn, SessionHistory, SessionPosition
 from router.contract.words import Tier, TurnKind
@@ -325,7 +325,8 @@ MARKED = "fix the typo in the zanzibar banner"
 def taught(tmp_path, log_odds: float, **more) -> LearnedPolicy:
     """A policy with a table in which one ask was marked."""
     places = dict.fromkeys(make_signals(text=MARKED).features.pieces, 1.0)
-    table = PersonalTable(more.pop("weights", find_weights().fingerprint), (Kind(log_odds, places),))
+    weights, hashing = more.pop("weights", find_weights().fingerprint), more.pop("hashing", HASHING)
+    table = PersonalTable(weights, (Kind(log_odds, places),), hashing=hashing)
     (tmp_path / "personal.json").write_bytes(write_personal(table))
     return LearnedPolicy(LearnedConfig(personal=str(tmp_path / "personal.json"), **more))
 
@@ -347,10 +348,18 @@ def test_other_asks_are_read_as_without_a_table(tmp_path):
     assert taught(tmp_path, 5.0).judge(ask(), signals) == POLICY.judge(ask(), signals)
 
 
-def test_a_table_of_other_weights_is_not_used_and_that_is_a_warning(tmp_path):
+def test_a_table_of_other_weights_is_used_and_to_be_fitted_again(tmp_path):
     policy = taught(tmp_path, 5.0, weights="others")
+
+    assert policy.judge(ask(), make_signals(text=MARKED))[1].log_odds == 5.0
+    (warning,) = LearnedConfig(personal=str(tmp_path / "personal.json")).warnings
+    assert "was fitted to other weights; it is used" in warning
+
+
+def test_a_table_of_another_hashing_is_not_used_and_that_is_a_warning(tmp_path):
+    policy = taught(tmp_path, 5.0, hashing=HASHING + 1)
 
     assert policy.judge(ask(), make_signals(text=MARKED)) == POLICY.judge(ask(), make_signals(text=MARKED))
     (warning,) = LearnedConfig(personal=str(tmp_path / "personal.json")).warnings
-    assert "was fitted to other weights" in warning
+    assert "hashes words in another way, so it is not used" in warning
     assert LearnedConfig(personal=str(tmp_path / "none.json")).warnings == ()

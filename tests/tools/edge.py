@@ -157,7 +157,7 @@ class FakeState:
     def __init__(self) -> None:
         self.entries, self.responses, self.live = FakeEntries(), FakeResponses(), LiveStatistics()
         self.speedups = Speedups()
-        self.rates, self.budgets, self.running, self.ledger = CallerRates(), Budgets(), set(), None
+        self.rates, self.budgets, self.running, self.files = CallerRates(), Budgets(), set(), {}
         self.shared: Any = None
         self.ended_jobs, self.metrics, self.ring = EndedJobs(), Metrics(), Ring()
         self.loop_watch, self.lasting = LoopWatch(), Lasting()

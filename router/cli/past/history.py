@@ -8,12 +8,14 @@ from pathlib import Path
 
 from router.cli import Ended
 from router.cli.common import say
+from router.cli.past.looking import add_since_argument
 from router.cli.progress import Progress
 from router.config.load import LoadedConfig
 from router.contract.stores import StoreUnusable
-from router.past.cases import Case, LedgerTally, cases_of, join, read_ledger
+from router.past.cases import Case, LedgerTally, cases_of, join, read_ledger, read_lessons
 from router.past.logs import LogFile, find_logs, read_logs, usual_places
 from router.past.logs.lines import Tally
+from router.screen.figures import plural
 from router.stores.sqlite.past import SqliteEntryReader
 
 
@@ -27,6 +29,7 @@ def add_history_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--ledger", nargs="?", const="", metavar="FILE", help="read the ledger (default: ledger.path of the config)"
     )
+    add_since_argument(parser)
 
 
 @dataclass(slots=True)
@@ -39,6 +42,9 @@ class PastFiles:
     recorded: list[Case] = field(default_factory=list)
     """Turns of the ledger."""
     ledger_tally: LedgerTally = field(default_factory=LedgerTally)
+    removed_marks: frozenset[str] = frozenset()
+    """Requests whose mark was taken back."""
+    since: float = 0.0
 
     def cases(self, name: str) -> Iterator[Case]:
         """Every turn, with progress in bytes of logs or turns of a ledger."""
@@ -49,13 +55,16 @@ class PastFiles:
             for turns, case in enumerate(join(told, self.recorded), start=1):
                 progress.note = f"{turns} turns"
                 progress.advance(0 if has_logs else 1)
-                yield case
+                if not self.since or (case.at is not None and case.at >= self.since):
+                    yield case
 
     def say(self) -> None:
         """Print what was read and skipped. Raises `Ended` if none of the given files is a readable log."""
         if self.ledger is not None:
             seen = self.ledger_tally
             say(f"read {seen.entries} entries of {len(seen.sessions)} sessions in {self.ledger}")
+            if seen.lessons:
+                say(f"read {plural(seen.lessons, 'marked turn')} whose entries are gone")
             if seen.unreadable:
                 say(f"skipped {seen.unreadable} unreadable entries")
         if self.logs:
@@ -81,17 +90,17 @@ class PastFiles:
 
 def find_history(arguments: argparse.Namespace, loaded: LoadedConfig, *, joins: bool) -> PastFiles:
     """The history that the arguments name; by default, if `joins`, logs and ledger. Raises `Ended`."""
-    found = PastFiles()
+    found = PastFiles(since=arguments.since)
     wants_ledger = arguments.ledger is not None
     if wants_ledger and arguments.logs and not joins:
         raise Ended(2, "give logs or --ledger, not both")
     if wants_ledger:
-        _find_ledger(arguments.ledger, loaded, found)
+        _find_ledger(arguments.ledger, loaded, found, with_lessons=joins)
     if arguments.logs or not wants_ledger:
         _find_logs(arguments.logs, found)
         if joins and not arguments.logs and loaded.ledger_path is not None and loaded.ledger_path.is_file():
             try:
-                _find_ledger("", loaded, found)
+                _find_ledger("", loaded, found, with_lessons=True)
             except Ended as end:  # the logs are enough
                 say(end.text)
     if not found.logs and found.ledger is None:
@@ -100,12 +109,18 @@ def find_history(arguments: argparse.Namespace, loaded: LoadedConfig, *, joins: 
     return found
 
 
-def _find_ledger(named: str, loaded: LoadedConfig, found: PastFiles) -> None:
+def _find_ledger(named: str, loaded: LoadedConfig, found: PastFiles, *, with_lessons: bool) -> None:
+    """`with_lessons`: marked turns count though their rows are gone."""
     path = Path(os.path.expanduser(named)) if named else loaded.ledger_path
     if path is None:
         raise Ended(2, "no ledger is configured\n  hint: name one with --ledger FILE, or set ledger.path")
     try:
-        found.recorded = read_ledger(SqliteEntryReader(path), found.ledger_tally)
+        ledger = SqliteEntryReader(path)
+        found.recorded = read_ledger(ledger, found.ledger_tally, found.since)
+        if with_lessons:
+            marks = ledger.read_marks()
+            found.removed_marks = marks.removed
+            found.recorded += read_lessons(marks.turns, found.recorded, found.ledger_tally, found.since)
         found.ledger = path
     except StoreUnusable as error:
         raise Ended(2, str(error)) from error

@@ -21,9 +21,7 @@ from router.screen.text import clean
 def add_looking_arguments(parser: argparse.ArgumentParser, counted: str = "") -> None:
     """Arguments of `log` and `stats`. `counted` is what `-n` limits."""
     add_past_arguments(parser)
-    parser.add_argument(
-        "--since", type=read_since, default=0.0, metavar="WHEN", help="30m, 2h, 7d, or a day as in 2026-11-01 (default: all)"
-    )
+    add_since_argument(parser)
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print JSON")
     form.add_argument("--markdown", action="store_true", help="print Markdown")
@@ -31,6 +29,12 @@ def add_looking_arguments(parser: argparse.ArgumentParser, counted: str = "") ->
         number, help_text = whole_number_between(1, 100_000), f"how many, of {counted} (default: 20)"
         parser.add_argument("-n", "--last", type=number, default=20, metavar="N", help=help_text)
         parser.add_argument("--count", dest="last", type=number, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+
+
+def add_since_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--since", type=read_since, default=0.0, metavar="WHEN", help="30m, 2h, 7d, or a day as in 2026-11-01 (default: all)"
+    )
 
 
 def add_past_arguments(parser: argparse.ArgumentParser) -> None:

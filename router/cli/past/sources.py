@@ -25,7 +25,7 @@ from router.contract.target import Price
 from router.contract.words import Tier
 from router.past.answers import QUESTIONS, Query
 from router.past.rows import Call, Kept
-from router.stores.sqlite.marks import has_places, judge_turn
+from router.stores.sqlite.marks import judge_turn
 from router.stores.sqlite.past import SqliteEntryReader
 
 _ASK_SECONDS = 60.0
@@ -53,7 +53,7 @@ class Marked(NamedTuple):
     is_marked: bool
     was_unmarked: bool
     teaches: bool
-    """Whether similar turns can be recognised: the indexes of its words are known."""
+    """Whether similar turns can be recognised: the ledger has the places of its words, or its text."""
 
 
 class Past:
@@ -111,7 +111,7 @@ class LedgerPast(Past):
             if (migrated := judged.migrated) is not None:
                 kept = f"the older file is kept as {migrated.copy.name}"
                 say(f"{migrated.file} was migrated to schema {migrated.version}: {kept}")
-            return Marked(judged.is_marked, judged.was_unmarked, judged.is_marked and has_places(self.path, turn))
+            return Marked(judged.is_marked, judged.was_unmarked, judged.teaches)
         except StoreUnusable as error:
             raise Ended(1, str(error)) from error
 

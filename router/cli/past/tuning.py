@@ -1,11 +1,16 @@
 """Results of `tandem tune`, as text and JSON."""
 
+import time
+from collections.abc import Sequence
 from dataclasses import asdict, astuple
 
-from router.contract.request import JsonObject
-from router.past.marks import Taught
+from router.cli.tables import style_here, write_table
+from router.contract.personal import Kind
+from router.contract.request import Json, JsonObject
+from router.contract.words import Tier
+from router.past.marks import MAX_KINDS, Merged, Taught
 from router.past.tune import Change, Fit, Tuning
-from router.screen.figures import plural
+from router.screen.figures import UNKNOWN, plural
 
 
 def as_json(tuning: Tuning | None, present: Fit, known_turns: int, lacking: str) -> JsonObject:
@@ -36,6 +41,55 @@ def taught_json(taught: Taught) -> JsonObject:
         "other_turns": taught.others,
         "other_turns_moved": taught.others_moved,
     }
+
+
+def kinds_json(kinds: Sequence[Kind]) -> list[Json]:
+    return [
+        {
+            "tier": str(_tier_of(kind)),
+            "log_odds": kind.log_odds,
+            "marks": kind.marks,
+            "at": kind.at or None,
+            "callers": list(kind.callers),
+            "requests": list(kind.requests),
+        }
+        for kind in kinds
+    ]
+
+
+def list_kinds(kinds: Sequence[Kind]) -> list[str]:
+    """A table of what marks taught, newest first."""
+    rows = [
+        (
+            f"asks like {plural(kind.marks, 'marked one')}",
+            str(_tier_of(kind)),
+            f"{kind.log_odds:+.1f}",
+            time.strftime("%Y-%m-%d", time.localtime(kind.at)) if kind.at else UNKNOWN,
+            ", ".join(kind.callers) or UNKNOWN,
+            kind.requests[-1] if kind.requests else UNKNOWN,
+        )
+        for kind in sorted(kinds, key=lambda kind: -kind.at)
+    ]
+    titles = ("kind of ask", "go to", "log-odds", "learned", "by", "last marked request")
+    return write_table(titles, rows, style_here(), left=titles)
+
+
+def _tier_of(kind: Kind) -> Tier:
+    return Tier.DEEP if kind.log_odds > 0 else Tier.FAST
+
+
+def say_merged(merged: Merged) -> str:
+    """What became of the kinds of ask, as one clause."""
+    parts = (
+        (merged.added, "added"),
+        (merged.changed, "changed"),
+        (merged.unchanged, "unchanged"),
+        (merged.kept, "kept from before, whose marks are no longer in the history"),
+        (merged.dropped, "dropped, whose marks were taken back or contradicted"),
+    )
+    told = ", ".join(f"{count} {what}" for count, what in parts if count)
+    full = f"; a table has at most {MAX_KINDS}, so the oldest are left out" if len(merged.table.kinds) == MAX_KINDS else ""
+    return f"{plural(len(merged.table.kinds), 'kind')} of ask ({told}){full}"
 
 
 def _change_json(change: Change) -> JsonObject:

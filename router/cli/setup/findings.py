@@ -13,13 +13,12 @@ from textwrap import wrap
 from router.cli import Ended
 from router.cli.common import command_name, init_command, readable
 from router.cli.key_rights import write_moment
-from router.cli.refused import explain, say_unwritable
+from router.cli.refused import explain
 from router.cli.routers import all_routers, is_tandem, url_of
 from router.cli.setup.facts import open_store, read_facts, shell_here
 from router.cli.tables import columns_here
 from router.cli.workers import count_workers
 from router.cli.workers.group import find_server
-from router.config.across import check_recorded
 from router.config.certificate import read_certificate
 from router.config.faults import Fault, how_to_install
 from router.config.folders import NoHome, state_folder
@@ -236,6 +235,14 @@ def look_at_state() -> list[Finding]:
     return [Finding("state", WARN if mode & 0o022 else NOTE, text, f"chmod 700 {folder}")]
 
 
+_WITHOUT = {
+    "ledger": "its rows wait in memory, and callers with a budget are refused",
+    "store": "requests for stored responses are refused",
+    "jobs": "requests with background: true are refused",
+}
+"""What a router does that starts without a file."""
+
+
 def _look_at_file(
     loaded: LoadedConfig, about: str, path: Path, migrations: Migrations, *, in_full: bool = False
 ) -> Finding | None:
@@ -249,12 +256,8 @@ def _look_at_file(
             return refuse(about, explain(error))
         return Finding(about, GOOD, f"{path}, in use by the router {error.owner}")
     except StoreUnwritable as error:
-        try:
-            check_recorded(loaded.keys, loaded.source, with_ledger=False)
-        except ConfigError as refusal:
-            return refuse(about, "\n".join(map(str, refusal.faults)))
-        text, _, hint = say_unwritable(error).partition("; ")
-        return Finding(about, FIX, text, hint)
+        text = f"{path} cannot be used ({error.reason}): {_WITHOUT[about]}, until it can be"
+        return Finding(about, FIX, text, "free the place, or set another file (ledger.path, store.path)")
     except StoreUnusable as error:
         return refuse(about, explain(error))
     return None

@@ -15,9 +15,9 @@ from msgspec.structs import replace as replace_terms
 
 from router.cli import Ended
 from router.cli.common import say
-from router.cli.refused import say_unwritable
+from router.cli.refused import say_away
 from router.cli.routers import leave_router, note_reload, note_router, record_of, url_of
-from router.cli.serving import Order, Serving, explained, refuse_unrecorded, warn_of_expiry, welcome
+from router.cli.serving import Order, Serving, explained, warn_of_expiry, welcome
 from router.cli.workers.own_valkey import PROGRAMS, CannotStart, OwnValkey, find_program
 from router.cli.workers.parent import Parent
 from router.cli.workers.parent_link import ParentLink
@@ -29,7 +29,6 @@ from router.contract.secret import Secret
 from router.contract.shared import SharedTerms, ValkeyTerms
 from router.edge.server import bind_several, can_balance
 from router.stores.shared import say_missing
-from router.stores.sqlite.files import StoreUnwritable
 from router.telemetry import events
 from router.wiring.build import check_prices
 from router.wiring.stores import hold_files
@@ -47,12 +46,14 @@ def serve_group(order: Order, loaded: LoadedConfig) -> int:
         for listener in listeners:
             stack.callback(listener.close)
         url = url_of(*listeners[0].getsockname()[:2], is_tls=loaded.tls_paths is not None)
-        with_ledger, warnings = _hold_files(order, loaded, url, stack)
+        away = hold_files(loaded, url, stack) if order.with_ledger else []
+        missing = [say_away(error.path, error.reason) for error in away]
         valkey = _start_valkey(program, stack) if program is not None else None
         name_replica()  # once, for this process and its workers
-        own_key, secret = make_key(OWN_ID), Secret(secrets.token_urlsafe(32)) if not with_ledger else None
+        has_key = order.with_ledger and (not away or _has_key_file(loaded))
+        own_key, secret = make_key(OWN_ID), Secret(secrets.token_urlsafe(32)) if not has_key else None
         key = own_key.text if loaded.keys is not None else ""
-        record = record_of(loaded, order.reading.path, url, key, has_ledger=with_ledger, workers=order.count)
+        record = record_of(loaded, order.reading.path, url, key, has_ledger=order.with_ledger, workers=order.count)
         stack.callback(leave_router, record)
 
         def work(parent: ParentLink, listener: "socket.socket", taken: LoadedConfig) -> int:
@@ -60,17 +61,17 @@ def serve_group(order: Order, loaded: LoadedConfig) -> int:
                 return replace(one, shared=_join_terms(one.shared, parent.number, valkey, secret))
 
             events.name_worker(parent.number)
-            own = replace(order, reading=order.reading._replace(adapt=join), with_ledger=with_ledger, began=time.perf_counter())
+            own = replace(order, reading=order.reading._replace(adapt=join), began=time.perf_counter())
             with explained(""):
                 return Serving(own, join(taken), listener, parent=parent).run()
 
         def announce() -> None:
             note_router(record)
-            _announce(order, loaded, url, (*loaded.warnings, *warnings, *warn_of_expiry(loaded)))
+            _announce(order, loaded, url, (*loaded.warnings, *missing, *warn_of_expiry(loaded)))
 
         def check(taken: LoadedConfig) -> None:
             check_prices(taken)
-            check_recorded(taken.keys, taken.source, with_ledger=with_ledger)
+            check_recorded(taken.keys, taken.source, with_ledger=order.with_ledger)
 
         gc.collect()
         gc.freeze()  # keeps loaded objects in pages that workers share
@@ -102,20 +103,14 @@ def _start_valkey(program: str, stack: ExitStack) -> OwnValkey:
     return valkey
 
 
-def _hold_files(order: Order, loaded: LoadedConfig, url: str, stack: ExitStack) -> tuple[bool, tuple[str, ...]]:
-    """Returns whether there is a ledger: not if its folder is unwritable."""
-    if not order.with_ledger:
-        return False, ()
-    try:
-        hold_files(loaded, url, stack)
-    except StoreUnwritable as error:
-        refuse_unrecorded(loaded, with_ledger=False)
-        return False, (say_unwritable(error),)
-    return True, ()
+def _has_key_file(loaded: LoadedConfig) -> bool:
+    """Whether workers can read a common key, though other files are away."""
+    path = loaded.ledger_path
+    return path is not None and path.with_name(f"{path.name}.key").is_file()
 
 
 def _join_terms(terms: SharedTerms | None, number: int, valkey: OwnValkey | None, secret: Secret | None) -> SharedTerms:
-    """Without a ledger, workers have no common key file and need a secret."""
+    """Without a common key file, workers need a secret."""
     terms = terms or SharedTerms(name_replica())
     own = ValkeyTerms(Secret(valkey.url)) if valkey is not None else None
     return replace_terms(

@@ -42,8 +42,10 @@ class Figures:
         clock: Callable[[], float] = time.monotonic,
         jobs: ReadJobs | None = None,
         group: Group | None = None,
+        find_usable: Callable[[], Mapping[str, bool]] = dict,
     ) -> None:
-        self._house, self._jobs, self._group = house, jobs, group
+        """`find_usable` returns which of this router's own stores can be used now."""
+        self._house, self._jobs, self._group, self._find_usable = house, jobs, group, find_usable
         self._regret = Regret(regret, clock) if regret is not None else None
         self.pages = (Page(METRICS, self._show),)
 
@@ -78,6 +80,8 @@ class Figures:
             **read_state(self._house),
             "tandem_event_loop_lag_seconds": {(): lag},
         }
+        up: Samples = {(store,): int(is_up) for store, is_up in self._find_usable().items()}
+        samples["tandem_store_up"] = {**samples.get("tandem_store_up", {}), **up}
         if self._jobs is not None:
             samples |= await self._jobs()
         if regret is not None:
@@ -150,9 +154,9 @@ def read_state(house: House) -> "dict[str, Samples]":
     }
     if (used := _find_highest_use(house)) is not None:
         found["tandem_highest_budget_use_ratio"] = {(): used}
-    if state.ledger is not None:
-        found["tandem_ledger_queue_rows"] = {(): state.ledger.waiting_rows}
-        found["tandem_ledger_lost_rows_total"] = {(): state.ledger.lost}
+    if (ledger := state.files.get("ledger")) is not None:
+        found["tandem_ledger_queue_rows"] = {(): ledger.waiting_rows}
+        found["tandem_ledger_lost_rows_total"] = {(): ledger.lost}
     if state.shared is not None:
         found |= read_shared(state.shared)
     if (resident := read_resident_bytes()) is not None:

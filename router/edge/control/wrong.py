@@ -11,7 +11,7 @@ from router.contract.stores import StoreUnusable
 from router.contract.words import Tier
 from router.edge.control.bodies import read_small_body
 from router.edge.control.panel import Answer, Asked, Page, as_json
-from router.stores.sqlite.marks import has_places, judge_turn
+from router.stores.sqlite.marks import judge_turn
 from router.stores.sqlite.past import SqliteEntryReader, wait_for_writer
 
 _RETRY_SECONDS = 5
@@ -46,5 +46,4 @@ def _mark(path: Path, request_id: str, should_be: Tier, caller: str | None) -> J
     if turn is None or caller not in (None, turn.caller):
         raise NotFound("no turn of a person with this id for this caller")
     judged = judge_turn(path, turn, should_be)
-    is_known = judged.is_marked and has_places(path, turn)
-    return {"marked": turn.id if judged.is_marked else None, "unmarked": judged.was_unmarked, "teaches": is_known}
+    return {"marked": turn.id if judged.is_marked else None, "unmarked": judged.was_unmarked, "teaches": judged.teaches}

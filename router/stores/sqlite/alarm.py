@@ -20,6 +20,8 @@ class Failing(NamedTuple):
     for_seconds: float
     is_outage: bool
     """Nothing can be written: rows wait."""
+    cause: str
+    """In words, for people."""
 
 
 class Alarm:
@@ -28,15 +30,15 @@ class Alarm:
         self._said_at: dict[str, float] = {}
         self._told_lost = 0
         self._held_back = ""
-        self._kind = ""
+        self._kind = self._cause = ""
         self._began_at = self._heard_at = _NEVER
         self._is_out = False
         self._lock = threading.Lock()
 
-    def sound(self, kind: str, lost: int, topic: str | None = None) -> None:
+    def sound(self, kind: str, lost: int, topic: str | None = None, cause: str = "") -> None:
         """Report a failure, at most once a minute per topic."""
         with self._lock:
-            now, topic = self._clock(), topic or kind
+            now, topic, self._cause = self._clock(), topic or kind, cause or kind
             self._hear(kind, now, is_outage=topic == OUTAGE)
             if topic in self._said_at and now - self._said_at[topic] < _QUIET_SECONDS:
                 self._held_back = kind
@@ -62,7 +64,7 @@ class Alarm:
         with self._lock:
             now = self._clock()
             lasts = self._is_out or now - self._heard_at < _QUIET_SECONDS
-            return Failing(self._kind, now - self._began_at, self._is_out) if lasts else None
+            return Failing(self._kind, now - self._began_at, self._is_out, self._cause) if lasts else None
 
     def _hear(self, kind: str, now: float, *, is_outage: bool) -> None:
         if not self._is_out and now - self._heard_at >= _QUIET_SECONDS:

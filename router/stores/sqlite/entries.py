@@ -6,8 +6,10 @@ from collections.abc import Mapping
 
 from router.contract.caller import Caller
 from router.contract.entry import COLUMNS, Entry
+from router.contract.errors import StoreUnavailable
 from router.contract.request import Json
 from router.contract.shared import Origin
+from router.contract.stores import RETRY_AFTER_SECONDS, StoreUnusable
 from router.stores.recent import Explain, RecentEntries, row_of
 from router.stores.sqlite.files import FAILURES
 from router.stores.sqlite.migrate import forget_copies
@@ -73,11 +75,18 @@ class SqliteEntries:
             await self._writer.run(lambda _: None)
 
     async def find_decision(self, request_id: str, caller: Caller | None) -> Mapping[str, Json] | None:
-        """From memory if recent, else one keyed read."""
+        """From memory if recent, else one keyed read. Raises `StoreUnavailable` where the row may exist."""
         recent = self._recent.find(request_id, caller, self._explain)
         if recent is not None:
             return recent
-        row = await self._reader.find_row(_FIND, request_id, caller.name if caller is not None else None)
+        try:
+            row = await self._reader.find_row(_FIND, request_id, caller.name if caller is not None else None)
+            if row is None:
+                self._writer.check_written()
+        except StoreUnusable as error:
+            raise StoreUnavailable(
+                f"the ledger cannot be asked now: {error}", retry_after_seconds=RETRY_AFTER_SECONDS
+            ) from error
         return self._explain(row) if row is not None else None
 
     async def close(self) -> None:
@@ -101,7 +110,8 @@ class SqliteEntries:
         if deleted == _DELETED_AT_ONCE:
             return True
         self._retention.conclude()
-        database.execute("DELETE FROM misjudged WHERE at < ?", (oldest,))
+        # Marks last: only those that have nothing to teach from go.
+        database.execute("DELETE FROM misjudged WHERE at < ? AND should_be != '' AND decision IS NULL", (oldest,))
         database.execute("DELETE FROM places WHERE at < ?", (oldest,))
         forget_copies(self._writer.path, oldest)
         return False

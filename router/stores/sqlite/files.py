@@ -7,6 +7,7 @@ and the next program would then delete the log that SQLite writes to.
 import contextlib
 import errno
 import os
+import shutil
 import sqlite3
 import tempfile
 import time
@@ -41,16 +42,56 @@ class StoreUnwritable(StoreUnusable):
 
 FAILURES = (sqlite3.Error, OSError, StoreUnusable)
 _DISK_FULL = "DiskFull"
+FULL = "the disk is full"
+_LEAST_ROOM_BYTES = 64 << 10
+"""For the index of SQLite's log (32 KB) and a few pages."""
 DAMAGED = "Damaged"
 _DAMAGED_CODES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_LOCKED_CODES = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+_DISK_CODES = (
+    *_LOCKED_CODES,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_PERM,
+)
+"""Errors of the place, which may pass, rather than of what is in the file."""
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 def kind_of(error: BaseException) -> str:
-    """In one word, for events."""
+    """In a word or a few, for events."""
     if is_full(error) or is_full(error.__cause__):
         return _DISK_FULL
+    if isinstance(error, StoreUnwritable):
+        return _DISK_FULL if error.reason == FULL else error.reason
     return DAMAGED if is_damage(error) or is_damage(error.__cause__) else type(error).__name__
+
+
+def cause_of(error: BaseException, path: Path | None = None) -> str:
+    """In words, for people. `path`: where it happened, since SQLite cannot always tell a full disk from a broken one."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if (
+        is_full(error)
+        or is_full(error.__cause__)
+        or (code == sqlite3.SQLITE_IOERR and path is not None and not _has_room(path))
+    ):
+        return FULL
+    if code in _LOCKED_CODES:
+        return "another program has locked it"
+    return getattr(error, "reason", None) or getattr(error, "strerror", None) or str(error)
+
+
+def _has_room(path: Path) -> bool:
+    try:
+        return shutil.disk_usage(path.resolve().parent).free >= _LEAST_ROOM_BYTES
+    except OSError:
+        return True
+
+
+def is_of_the_disk(error: BaseException) -> bool:
+    return isinstance(error, OSError) or getattr(error, "sqlite_errorcode", 0) & 0xFF in _DISK_CODES
 
 
 def is_full(error: BaseException | None) -> bool:
@@ -78,7 +119,7 @@ def create_private(path: Path) -> None:
         if not (real := path.resolve()).exists():
             _create(real)
     except OSError as error:
-        raise StoreUnwritable(path, error.strerror or str(error)) from error
+        raise StoreUnwritable(path, cause_of(error)) from error
 
 
 def check_place(path: Path) -> None:
@@ -93,7 +134,7 @@ def check_place(path: Path) -> None:
         if real.exists() and not os.access(real, os.R_OK | os.W_OK):
             raise StoreUnwritable(path, _say_why_closed(real))
     except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: circular links before Python 3.13
-        raise StoreUnwritable(path, getattr(error, "strerror", None) or str(error)) from error
+        raise StoreUnwritable(path, cause_of(error)) from error
 
 
 def _say_why_closed(path: Path) -> str:

@@ -20,6 +20,8 @@ _TRIES, _PAUSE_SECONDS = 5, 0.02
 _MAX_BYTES = 1_000
 _held_for_workers: set[Path] = set()
 """Locks taken for workers, which inherit this set."""
+_left_to_workers: set[Path] = set()
+"""Locks that could not be taken for workers: each takes them, in common with the others."""
 
 
 class Owner(Struct, frozen=True):
@@ -53,7 +55,8 @@ class FileLock:
                 self._handle = os.open(self._file, os.O_RDWR | os.O_CREAT, 0o600)
             except OSError as error:
                 raise StoreUnwritable(path, error.strerror or str(error)) from error
-            if _try_lock(self._handle, fcntl.LOCK_EX) and self._holds_file():
+            kind = fcntl.LOCK_SH if self._file in _left_to_workers else fcntl.LOCK_EX
+            if _try_lock(self._handle, kind) and self._holds_file():
                 with contextlib.suppress(OSError):  # disk full: the lock holds without a name
                     os.ftruncate(self._handle, 0)
                     os.pwrite(self._handle, msgspec.json.encode(Owner(os.getpid(), address, time.time())), 0)
@@ -67,6 +70,11 @@ class FileLock:
         """Share the lock with processes forked from now on."""
         _held_for_workers.add(self._file)
 
+    @property
+    def is_left(self) -> bool:
+        """Whether the locked file is no longer in its place: it was moved with its folder, or deleted."""
+        return self._handle != -1 and not self._holds_file()
+
     def release(self) -> None:
         if self._handle == -1:
             return  # the parent's
@@ -79,6 +87,10 @@ class FileLock:
     def _holds_file(self) -> bool:
         """Whether the lock is on the visible file: a dying owner deletes it, and folders move."""
         return inode_of(self._file) == os.fstat(self._handle).st_ino
+
+
+def leave_to_workers(path: Path) -> None:
+    _left_to_workers.add(_lock_file(path))
 
 
 def find_owner(path: Path) -> Owner | None:

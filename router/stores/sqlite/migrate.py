@@ -17,18 +17,20 @@ from typing import NamedTuple
 from router.contract.entry import COLUMNS, column_types
 from router.contract.stores import StoreUnusable
 from router.stores.sqlite.compact import MAPPED, rewrite_older
-from router.stores.sqlite.damage import StoreDamaged, read_damage
+from router.stores.sqlite.damage import StoreDamaged, find_damage_at_start, read_damage
 from router.stores.sqlite.files import (
     WRITE_SECONDS,
     StoreUnwritable,
+    cause_of,
     check_place,
     connect,
     connect_to_read,
+    create_private,
     is_damage,
-    is_full,
+    is_of_the_disk,
     make_private,
 )
-from router.stores.sqlite.lock import StoreInUse, find_owner
+from router.stores.sqlite.lock import FileLock, StoreInUse, find_owner, leave_to_workers
 from router.stores.sqlite.room import foresee_room, page_bytes
 from router.stores.sqlite.rows import transaction
 from router.stores.sqlite.schemas import (
@@ -85,6 +87,52 @@ def prepare(path: Path, migrations: Migrations) -> Migrated | None:
         return migrated
 
 
+class OwnFile:
+    """A file that this process, or its workers, alone write to."""
+
+    def __init__(self, path: Path, migrations: Migrations, address: str = "") -> None:
+        self._path, self._migrations, self._address = path, migrations, address
+        self._lock: FileLock | None = None
+        self.was_open = False
+
+    def open(self) -> None:
+        """Create or migrate the file, and take it. Raises `StoreUnusable`: `StoreUnwritable` where a later try may succeed.
+
+        A folder that was moved is not made again: the file in it would be a second, empty one.
+        """
+        if self.was_open and not self._path.parent.exists():
+            raise StoreUnwritable(self._path, "its folder was moved or deleted")
+        create_private(self._path)
+        if self._lock is None or self._lock.is_left:
+            self.release()
+            self._lock = FileLock(self._path, self._address)
+        try:
+            if (done := prepare(self._path, self._migrations)) is not None:
+                events.store_migrated(file=done.file, before=done.before, version=done.version, copy=done.copy.name)
+            if not self.was_open and (damage := find_damage_at_start(self._path)):
+                raise StoreDamaged(self._path, damage)
+        except BaseException:
+            if not self.was_open:
+                self.release()
+            raise
+        self.was_open = True
+
+    def hold_for_workers(self) -> None:
+        """Open it for processes forked from now on, or leave it to them where a later try may succeed. Raises as `open`."""
+        try:
+            self.open()
+        except StoreUnwritable:
+            leave_to_workers(self._path)
+            raise
+        if self._lock is not None:
+            self._lock.hold_for_workers()
+
+    def release(self) -> None:
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+
 def rehearse(path: Path, migrations: Migrations, *, in_full: bool = False) -> None:
     """Raise what opening for writing would, changing nothing. `in_full` checks every index too."""
     check_place(path)
@@ -103,8 +151,8 @@ def _explained(path: Path) -> Iterator[None]:
     try:
         yield
     except (sqlite3.Error, OSError) as error:
-        if is_full(error):
-            raise StoreUnwritable(path, "the disk is full") from error
+        if is_of_the_disk(error):
+            raise StoreUnwritable(path, cause_of(error, path)) from error
         if is_damage(error) and (find_copies(path) or "not a database" not in str(error)):  # else any program's file
             raise StoreDamaged(path, str(error)) from error
         raise StoreUnusable(f"{path.name} is not a usable database: {error}") from error

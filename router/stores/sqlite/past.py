@@ -20,6 +20,7 @@ from router.contract.past import (
     CallerSums,
     CallSums,
     ExpectedSums,
+    Marks,
     RecentCalls,
     RecordedCall,
     RecordedTurn,
@@ -35,7 +36,7 @@ from router.contract.spending import UNITS_PER_USD, Span
 from router.contract.words import PERSONS_KINDS, Outcome, Tier, TurnKind
 from router.stores.sqlite import pages
 from router.stores.sqlite.files import open_ledger
-from router.stores.sqlite.marks import count_misjudged, read_misjudged, read_newer
+from router.stores.sqlite.marks import count_misjudged, read_marks, read_misjudged, read_newer
 from router.stores.sqlite.pages import BEGIN, DECIDED, IS_TURN, LINE, PERSONS, UNPRICED, WAYS, count_moved
 
 _LEARNING_SECONDS = 1.0
@@ -266,12 +267,19 @@ class SqliteEntryReader:
             calls = [read(call) for call in _read_calls(database, "NULL", cut=cut, since=since, caller=caller)]
             return RecentCalls(calls, since if is_complete else at, is_complete)
 
-    def read_history(self) -> Iterator[RecordedCall]:
+    def read_history(self, since: float = 0.0) -> Iterator[RecordedCall]:
         """Every call of persons' turns with its text, oldest first."""
         with open_ledger(self.path, within_seconds=_HISTORY_SECONDS) as database:
             places = dict(read_newer(database, "SELECT request_id, places FROM places"))
-            for call in _read_calls(database, "prompt_text", cut=0, since=0.0, caller=None):
-                yield call._replace(places=found if isinstance(found := places.get(call.line.id), bytes) else b"")
+            places |= {marked.id: marked.places for marked in read_marks(database).turns if marked.places}
+            for call in _read_calls(database, "prompt_text", cut=0, since=since, caller=None):
+                found = places.get(call.line.id)
+                yield call._replace(places=found) if isinstance(found, bytes) else call
+
+    def read_marks(self) -> Marks:
+        """All marks, also of turns whose rows are gone."""
+        with open_ledger(self.path) as database:
+            return read_marks(database)
 
     def _open_page(self) -> contextlib.AbstractContextManager[sqlite3.Connection]:
         return open_ledger(self.path, within_seconds=pages.WITHIN_SECONDS)

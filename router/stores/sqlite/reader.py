@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from router.contract.stores import StoreUnusable
-from router.stores.sqlite.files import READ_SECONDS, connect_to_read, inode_of
+from router.stores.sqlite.files import READ_SECONDS, cause_of, connect_to_read, inode_of
 
 Result = TypeVar("Result")
 
@@ -25,15 +25,14 @@ class RowReader:
         self._lock = threading.Lock()
 
     def find_row(self, statement: str, *values: object) -> tuple[Any, ...] | None:
-        """The first row; None if absent or unreadable, which the writer reports."""
+        """The first row, or None. Raises `StoreUnusable`."""
         with self._lock:
             try:
                 row: tuple[Any, ...] | None = self._open().execute(statement, values).fetchone()
             except UnicodeEncodeError:
                 return None  # a lone surrogate: such a key cannot have been written
-            except sqlite3.Error:
-                self._close()
-                return None
+            except sqlite3.Error as error:
+                raise self._give_up(error) from error
             return row
 
     def read(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
@@ -42,8 +41,7 @@ class RowReader:
             try:
                 return work(self._open())
             except sqlite3.Error as error:
-                self._close()
-                raise StoreUnusable(f"{self._path.name} cannot be read: {error}") from error
+                raise self._give_up(error) from error
 
     def close(self) -> None:
         with self._lock:
@@ -60,6 +58,10 @@ class RowReader:
         if self._database is not None:
             self._database.close()
             self._database = None
+
+    def _give_up(self, error: sqlite3.Error) -> StoreUnusable:
+        self._close()
+        return StoreUnusable(f"{self._path.name} cannot be read: {cause_of(error, self._path)}")
 
     def _open(self) -> sqlite3.Connection:
         inode = inode_of(self._path)
@@ -80,6 +82,7 @@ class SqliteReader:
         self._is_closed = False
 
     async def find_row(self, statement: str, *values: object) -> tuple[Any, ...] | None:
+        """Raises `StoreUnusable`."""
         if self._is_closed:
             return None
         return await asyncio.get_running_loop().run_in_executor(self._thread, self.rows.find_row, statement, *values)

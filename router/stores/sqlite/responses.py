@@ -2,13 +2,13 @@
 
 import json
 import sqlite3
-import time
 from collections.abc import Callable, Collection
 from typing import Any
 
 from router.contract.caller import Caller
+from router.contract.clock import CLOCK
 from router.contract.stores import StoredResponse, StoreUnusable
-from router.stores.sqlite.files import FAILURES
+from router.stores.sqlite.files import FAILURES, cause_of
 from router.stores.sqlite.migrate import forget_copies
 from router.stores.sqlite.reader import SqliteReader
 from router.stores.sqlite.retention import Retention
@@ -32,7 +32,7 @@ _FIND_HOLDER = """
 
 
 class SqliteResponses:
-    def __init__(self, writer: SqliteWriter, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, writer: SqliteWriter, *, clock: Callable[[], float] = CLOCK.trusted) -> None:
         self._writer, self._clock = writer, clock
         self._reader = SqliteReader(writer.path)
         writer.watch(self._reader.rows)
@@ -62,7 +62,7 @@ class SqliteResponses:
         try:
             rows = await self._writer.run(lambda database: database.execute(_LIST, values).fetchall())
         except FAILURES as error:
-            raise StoreUnusable(f"{self._writer.path.name} cannot be read: {error}") from error
+            raise self._unusable("cannot be read", error) from error
         return [(number, (Caller(caller), name)) for number, caller, name in rows]
 
     async def load(self, response_id: str, caller: Caller) -> StoredResponse | None:
@@ -77,7 +77,7 @@ class SqliteResponses:
         except UnicodeEncodeError:
             return False  # a lone surrogate cannot have been written
         except FAILURES as error:
-            raise StoreUnusable(f"{self._writer.path.name} cannot be written to: {error}") from error
+            raise self._unusable("cannot be written to", error) from error
 
     async def is_denied(self, response_id: str, caller: Caller) -> bool:
         """Whether another caller has this id. Deleted ids are not remembered."""
@@ -88,13 +88,19 @@ class SqliteResponses:
         await self._writer.detach(self)
 
     async def _find_row(self, statement: str, *values: object) -> tuple[Any, ...] | None:
-        """The first row after queued writes; if those fail, as on disk."""
+        """The first row after queued writes; if those fail, as on disk. Raises `StoreUnusable` where it may be waiting."""
         try:
             return await self._writer.run(lambda database: database.execute(statement, values).fetchone())
         except UnicodeEncodeError:
             return None
-        except FAILURES:
-            return await self._reader.find_row(statement, *values)
+        except FAILURES as error:
+            if (row := await self._reader.find_row(statement, *values)) is None:
+                raise self._unusable("cannot be used", error) from error
+            return row
+
+    def _unusable(self, what: str, error: Exception) -> StoreUnusable:
+        path = self._writer.path
+        return StoreUnusable(f"{path.name} {what}: {cause_of(error, path)}")
 
     def _forget_old(self, database: sqlite3.Connection) -> bool:
         oldest = self._retention.find_limit(database)

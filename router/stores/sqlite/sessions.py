@@ -3,7 +3,7 @@
 import sqlite3
 from collections.abc import Sequence
 
-from router.contract.stores import Versioned
+from router.contract.stores import StoreUnusable, Versioned
 from router.stores.sqlite.reader import RowReader
 from router.stores.sqlite.retention import Retention
 from router.stores.sqlite.writer import SqliteWriter
@@ -36,7 +36,10 @@ class SqliteSessions:
     async def load(self, key: str) -> Versioned:
         """The unwritten state, else one keyed read: 10 µs on the loop, where a thread could wait milliseconds."""
         waiting = self._writer.find_waiting(key)
-        row = waiting[2:] if waiting is not None else self._reader.find_row("SELECT state FROM sessions WHERE key = ?", key)
+        try:
+            row = waiting[2:] if waiting is not None else self._reader.find_row("SELECT state FROM sessions WHERE key = ?", key)
+        except StoreUnusable:  # which the writer reports: the session begins again
+            row = None
         version = self._versions.get(key)
         if version is None:
             if row is not None:

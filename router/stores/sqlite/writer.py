@@ -20,21 +20,21 @@ from msgspec.structs import replace
 from router.contract.stores import StoreUnusable
 from router.stores.sqlite.alarm import OUTAGE, Alarm, Failing, OnFailure
 from router.stores.sqlite.compact import Compaction
-from router.stores.sqlite.damage import StoreDamaged, find_damage_at_start
 from router.stores.sqlite.files import (
+    DAMAGED,
     FAILURES,
     WRITE_SECONDS,
     Inodes,
+    StoreUnwritable,
+    cause_of,
     connect,
     count_rows,
-    create_private,
     inodes_of,
     kind_of,
 )
-from router.stores.sqlite.lock import FileLock
-from router.stores.sqlite.migrate import prepare
+from router.stores.sqlite.migrate import OwnFile
 from router.stores.sqlite.reader import RowReader
-from router.stores.sqlite.rows import Row, write_rows
+from router.stores.sqlite.rows import Row, transaction, write_rows
 from router.stores.sqlite.schemas import Migrations
 
 Result = TypeVar("Result")
@@ -47,7 +47,7 @@ _BATCH_ROWS = 500
 _BATCH_SECONDS = 0.15
 """From one batch's start to the next: with its own time, a row is on disk within 250 ms."""
 _LOOK_SECONDS = 5.0
-"""How often an idle file is checked for existence."""
+"""How often an idle file is checked for existence, and how long at most until one that fails is tried again."""
 _MAX_DOUBLINGS = 5
 """Of the pause between batches while the file fails."""
 _UPKEEP_SECONDS = 3_600.0
@@ -96,8 +96,11 @@ class SqliteWriter:
         lock_seconds: float = WRITE_SECONDS,
         address: str = "",
     ) -> None:
-        """Open or create the file. Raises `StoreInUse`, changing nothing, and `StoreDamaged`."""
-        self.path, self._migrations, self._alarm = path, migrations, Alarm(on_failure)
+        """Open or create the file. Raises `StoreInUse`, changing nothing, and `StoreDamaged`.
+
+        Where the disk does not allow it now, it is tried again every few seconds, and rows wait.
+        """
+        self.path, self._alarm = path, Alarm(on_failure)
         self._max_rows, self._max_bytes = max_rows, max_bytes
         self._batch_seconds, self._lock_seconds = batch_seconds, lock_seconds
         self.lost = 0
@@ -120,16 +123,11 @@ class SqliteWriter:
         self._readers: list[RowReader] = []
         self._had = 0
         """Rows seen through a connection whose log was deleted, until the file's are counted."""
-        create_private(path)
-        self._ownership = FileLock(path, address)
+        self._file = OwnFile(path, migrations, address)
         try:
-            self.migrated = prepare(path, migrations)
-            """What opening changed in an older file."""
-            if damage := find_damage_at_start(path):
-                raise StoreDamaged(path, damage)
-        except BaseException:
-            self._ownership.release()
-            raise
+            self._file.open()
+        except StoreUnwritable as error:
+            self._sound_outage(error)
         self._ended: Future[None] = Future()
         self._thread = threading.Thread(target=self._run, name=f"write {path.name}", daemon=True)
         self._thread.start()
@@ -197,6 +195,16 @@ class SqliteWriter:
         self._wake.set()
         return job.future
 
+    @property
+    def was_open(self) -> bool:
+        """Whether the file could be opened since the start."""
+        return self._file.was_open
+
+    def check_written(self) -> None:
+        """Raise `StoreUnusable` during an outage: a row that is not on disk may be waiting."""
+        if (failing := self._alarm.failing) is not None and failing.is_outage:
+            raise StoreUnusable(f"{self.path.name} cannot be written to: {failing.cause}")
+
     def note_written(self) -> None:
         """End an outage. Called by work that wrote, in the writer's thread."""
         self._alarm.clear()
@@ -234,7 +242,7 @@ class SqliteWriter:
         tries_left = _LAST_TRIES
         began = time.monotonic()
         while tries_left:
-            due = began + self._batch_seconds * (1 if self._is_closing else 2**failures)
+            due = began + (self._batch_seconds if self._is_closing else min(self._batch_seconds * 2**failures, _LOOK_SECONDS))
             self._wake.wait(max(0.0, due - time.monotonic()))
             self._wake.clear()
             is_closing, began = self._is_closing, time.monotonic()
@@ -263,7 +271,7 @@ class SqliteWriter:
                 self._queue.popleft()
                 if isinstance(error, FAILURES):
                     self._disconnect()
-                    self._alarm.sound(kind_of(error), self.lost, OUTAGE)
+                    self._sound_outage(error)
 
     def _take(self) -> _Job[Any] | None:
         """Take rows until a batch is full or a job is next, which stays queued until done."""
@@ -301,7 +309,9 @@ class SqliteWriter:
         self._in_hand.append(row)
 
     def _tidy(self) -> None:
-        now = time.monotonic()
+        now, failing = time.monotonic(), self._alarm.failing
+        if failing is not None and failing.is_outage and failing.kind != DAMAGED:
+            self._probe(self._open())
         if self._database is not None and now >= self._next_look:
             self._next_look = now + _LOOK_SECONDS
             self._open()
@@ -320,8 +330,15 @@ class SqliteWriter:
             return work(self._open())
         except FAILURES as error:  # old rows cost room, not requests
             self._disconnect()
-            self._alarm.sound(kind_of(error), self.lost, OUTAGE)
+            self._sound_outage(error)
             return False
+
+    def _probe(self, database: sqlite3.Connection) -> None:
+        """End an outage as soon as something can be written, though no row waits."""
+        with transaction(database):
+            (version,) = database.execute("PRAGMA user_version").fetchone()
+            database.execute(f"PRAGMA user_version = {version}")
+        self._alarm.clear()
 
     def _open(self) -> sqlite3.Connection:
         """A file moved or replaced under it is reopened."""
@@ -332,8 +349,7 @@ class SqliteWriter:
             if is_moved:
                 self._alarm.sound("FileNotFoundError", self.lost)
         if self._database is None:
-            create_private(self.path)
-            prepare(self.path, self._migrations)
+            self._file.open()
             self._database = connect(self.path, self._lock_seconds)
             self._database.execute("PRAGMA synchronous = FULL")
             self._database.execute("SELECT 1 FROM sqlite_master").fetchone()  # creates the side files
@@ -354,8 +370,11 @@ class SqliteWriter:
     def _give_way(self, error: Exception) -> None:
         """The file fails: rows wait, jobs fail."""
         self._disconnect()
-        self._alarm.sound(kind_of(error), self.lost, OUTAGE)
+        self._sound_outage(error)
         self._fail_jobs(error)
+
+    def _sound_outage(self, error: Exception) -> None:
+        self._alarm.sound(kind_of(error), self.lost, OUTAGE, cause_of(error, self.path))
 
     def _fail_jobs(self, error: Exception) -> None:
         while self._queue:
@@ -376,5 +395,5 @@ class SqliteWriter:
         self._alarm.conclude("Closed", self.lost)
         with self._lock:
             self._newest.clear()
-        self._ownership.release()
+        self._file.release()
         self._ended.set_result(None)

@@ -19,19 +19,21 @@ CALL = {
 RESULT = {"role": "tool", "tool_call_id": "c", "content": "ok"}
 
 
-def record_turns(folder: Path, *asks: str, calls: int = 0, headers: dict[str, str] | None = None) -> list[str]:
+def record_turns(
+    folder: Path, *asks: str, calls: int = 0, headers: dict[str, str] | None = None, first: int = 1, keeps_text: bool = False
+) -> list[str]:
     """Write a config with a ledger, and the turns of one session into it. Answers their ids; calls follow the last one."""
     (folder / "config.yaml").write_text(SIMULATED)
-    bodies = [(f"req_{number}", [{"role": "user", "content": words}]) for number, words in enumerate(asks, 1)]
+    bodies = [(f"req_{number}", [{"role": "user", "content": words}]) for number, words in enumerate(asks, first)]
     bodies += [(f"req_call_{number}", [*bodies[-1][1], CALL, RESULT]) for number in range(1, calls + 1)]
-    asyncio.run(_record(folder, bodies, {"x-tandem-session": "s", **(headers or {})}))
+    asyncio.run(_record(folder, bodies, {"x-tandem-session": "s", **(headers or {})}, keeps_text=keeps_text))
     return [name for name, _ in bodies]
 
 
-async def _record(folder: Path, bodies: list, headers: dict[str, str]) -> None:
+async def _record(folder: Path, bodies: list, headers: dict[str, str], *, keeps_text: bool) -> None:
     built = build_house(load_config(folder / "config.yaml", known_names()))
     for name, messages in bodies:
         raw = json.dumps({"model": "auto", "messages": messages}).encode()
         decided = await built.house.decide(Arrival(name, Dialect.CHAT, Operation.CREATE, headers, raw))
-        keep_entry(built.house, decided, output_tokens=100, outcome=Outcome.SERVED)
+        keep_entry(built.house, decided, output_tokens=100, outcome=Outcome.SERVED, keeps_text=keeps_text)
     await built.close()

@@ -271,6 +271,30 @@ def test_an_undo_without_its_record_says_so_and_takes_out_what_bears_our_address
     assert "nothing to undo" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("arguments", [["--yes"], ["--undo", "--yes"]], ids=["connect", "undo"])
+def test_a_record_that_cannot_be_read_stops_connect_before_anything_is_changed(home, capsys, arguments):
+    (home / ".claude").mkdir()
+    settings = home / ".claude" / "settings.json"
+    settings.write_text('{"model": "opus"}')
+    main(["connect", "claude-code", "--yes"])
+    before = settings.read_text()
+    record = home / ".local" / "state" / "tandem" / "connect" / "claude-code" / "record.json"
+    record.rename(kept := record.with_name("kept"))
+    record.mkdir()
+    capsys.readouterr()
+
+    assert main(["connect", "claude-code", *arguments]) == 1
+    assert "record.json cannot be used: Is a directory\nnothing was changed" in capsys.readouterr().err
+    main(["connect"])
+    assert "not known: the record of what was changed cannot be read" in capsys.readouterr().out
+    record.rmdir()
+    kept.rename(record)
+
+    assert settings.read_text() == before
+    assert main(["connect", "claude-code", "--undo", "--yes"]) == 0
+    assert settings.read_text() == '{"model": "opus"}'
+
+
 @pytest.fixture
 def keyed(home, monkeypatch):
     """A config that asks for keys, and a variable with one."""

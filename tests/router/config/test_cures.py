@@ -1,12 +1,10 @@
-"""Settings that are gone, files and notations of other routers, and what routers do not share."""
+"""Files and notations of other routers, and what routers do not share."""
 
 import pytest
 
 from router.config.cures import find_other_router, find_variable, list_unshared
 from router.contract.secret import Secret
 from router.contract.shared import PostgresTerms, SharedTerms, ValkeyTerms
-from tests.conftest import SIMULATED
-from tests.tools.configs import faults_in, load_text
 
 WRITTEN = [
     "$K1", "${K1}", "${env:K1}", "${K1:-none}", "os.environ/K1", "{{ env.K1 }}", "{{K1}}", "%K1%", "ENV:K1", "env: K1",
@@ -26,22 +24,6 @@ def test_a_variable_in_another_notation_or_bare_is_found_and_a_plain_value_names
 def test_a_file_with_tiers_is_ours_whatever_else_it_has():
     assert find_other_router({"tiers": {}, "model_list": []}) is None
     assert find_other_router({"server": {}}) is None
-
-
-def test_a_setting_that_is_gone_is_answered_with_what_to_write_now():
-    (fault,) = faults_in(f"{SIMULATED}decision: {{redo_factor: {{balanced: 3.0}}}}\n")
-
-    assert (fault.path, fault.problem.split(":")[0]) == ("decision.redo_factor", "has been replaced")
-    assert "`preference`: speed was 1.5, balanced 3, quality 6" in fault.hint
-
-
-def test_a_setting_that_was_removed_is_left_out_with_a_warning():
-    loaded = load_text(SIMULATED + "delegation: {note: item, runner: codex exec}\n")
-
-    assert loaded.config.delegation.runner == "codex exec"
-    assert [line for line in loaded.warnings if line.startswith("delegation.note: this setting is gone, so remove it; ")]
-    assert not any("delegation" in line for line in load_text(SIMULATED + "delegation: {}\n").warnings)
-    assert [fault.path for fault in faults_in(SIMULATED + "delegation: {note: item, notes: 1}\n")] == ["delegation.notes"]
 
 
 VALKEY, POSTGRES, SECRET = ValkeyTerms(Secret("env:A")), PostgresTerms(Secret("env:B")), Secret("env:C")

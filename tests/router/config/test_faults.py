@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from router.config.faults import Fault, as_fault, check_block, close_to, how_to_install, missing_extra
 from router.config.load import ConfigError
-from router.config.models import Config
+from router.config.models import RELEASE, Config
 from router.config.settings import fields_of, inner_block
 from router.contract.relay import Adapter
 from router.wiring.registry import ADAPTERS, POLICIES
@@ -144,6 +144,33 @@ def test_a_kind_of_error_without_words_of_its_own_keeps_those_of_the_checker():
 def test_close_names_are_offered_and_far_ones_are_not():
     assert close_to("lerned", ["learned", "rules"]) == "did you mean learned? "
     assert close_to("oracle", ["learned", "rules"]) == ""
+    assert close_to("correctoin_log_odds", ["red_log_odds", "correction_log_odds"]) == "did you mean correction_log_odds? "
+    assert close_to("log_odds_red", ["red_log_odds"]) == "did you mean red_log_odds? "
+    assert close_to("read_timeout_seconds", ["red_timeout_seconds", "timeout_seconds"]) == "did you mean red_timeout_seconds? "
+
+
+@pytest.mark.parametrize("other", ["correction_log_odds", "repair_log_odds", "maximum_log_odds"])
+def test_a_name_that_shares_only_its_unit_with_another_is_not_taken_for_it(other):
+    assert close_to(other, ["red_log_odds"]) == ""
+
+
+def test_too_many_rules_are_answered_with_what_to_do():
+    content = {**yaml.safe_load(SIMULATED), "rules": [{"when": {"words": f"w{n}"}, "tier": "fast"} for n in range(201)]}
+
+    (fault,) = every_fault(content)
+
+    assert (fault.path, fault.problem) == ("rules", "has 201 entries, and at most 200 are allowed")
+    assert "in the words of one rule" in fault.hint
+    assert "a policy of your own" in fault.hint
+
+
+def test_a_file_for_a_later_release_says_which_one_it_needs_and_nothing_else():
+    content = {**yaml.safe_load(SIMULATED), "version": RELEASE + 4, "preferences": {"new": True}}
+
+    assert [str(fault) for fault in every_fault(content)] == [
+        f"version: this file needs Tandem 0.{RELEASE + 4} or later, and this is 0.{RELEASE}"
+    ]
+    assert [fault.path for fault in every_fault({**content, "version": RELEASE})] == ["preferences"]
 
 
 def test_an_adapter_names_the_extra_that_its_missing_library_comes_with():

@@ -1,6 +1,9 @@
 """The settings themselves: what they take, and that each says what it does."""
 
-from router.config.models import Config, LedgerSettings
+import tomllib
+from pathlib import Path
+
+from router.config.models import RELEASE, Config, LedgerSettings
 from router.config.settings import field_notes, fields_of, inner_block
 from router.contract.block import Block
 
@@ -26,3 +29,9 @@ def test_every_block_is_frozen_takes_no_unknown_key_and_explains_each_setting(su
 
 def test_a_ledger_may_have_no_path():
     assert LedgerSettings(path=None).path is None
+
+
+def test_the_release_that_a_file_may_name_is_that_of_the_package():
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())
+
+    assert project["project"]["version"].split(".")[:2] == ["0", str(RELEASE)]

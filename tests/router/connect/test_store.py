@@ -17,11 +17,18 @@ def test_a_record_is_read_as_it_was_written(tmp_path):
     assert store.load("aider") == Record()
 
 
-def test_a_record_that_cannot_be_read_counts_as_none(tmp_path):
+def test_a_record_that_is_damaged_counts_as_none(tmp_path):
     (tmp_path / "codex").mkdir()
     (tmp_path / "codex" / "record.json").write_text('{"files": 1}')
 
     assert Store(tmp_path).load("codex") == Record()
+
+
+def test_a_record_that_may_exist_and_cannot_be_read_is_refused(tmp_path):
+    (tmp_path / "codex" / "record.json").mkdir(parents=True)
+
+    with pytest.raises(IsADirectoryError):
+        Store(tmp_path).load("codex")
 
 
 def test_no_copy_takes_anothers_place(tmp_path):

@@ -184,7 +184,8 @@ async def test_a_turn_is_as_long_as_what_all_its_answers_wrote_as_far_as_that_wa
 
 def misjudge(sequence: int, tier: str) -> str:
     """What `tandem wrong` leaves in the file, for the entry of that number."""
-    return f"INSERT INTO misjudged SELECT id, at, '{tier}' FROM entries WHERE sequence = {sequence}"
+    into = "INSERT INTO misjudged (request_id, at, should_be)"
+    return f"{into} SELECT id, at, '{tier}' FROM entries WHERE sequence = {sequence}"
 
 
 @pytest.mark.parametrize(("tier", "size"), [("deep", Size.LONG), ("fast", Size.QUICK)])

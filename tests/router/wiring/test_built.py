@@ -1,8 +1,6 @@
 """What is done for a house around its requests: what it learns, and what is loaded early."""
 
 import asyncio
-import contextlib
-import sqlite3
 from contextlib import AsyncExitStack
 
 import pytest
@@ -12,15 +10,12 @@ from router.contract.target import WorkRatio
 from router.contract.words import Outcome
 from router.house import House
 from router.loop.tasks import spawn
-from router.stores.sqlite.alarm import Failing
 from router.wiring.build import build_house, build_plan, build_state
 from router.wiring.built import Built
-from router.wiring.built import find_ledger_troubles as find_troubles
 from tests.conftest import SIMULATED
-from tests.router.stores.sqlite.test_writer import Opened
 from tests.router.wiring.test_build import load, request, serve
 from tests.tools.ledgers import keep_entry
-from tests.tools.waiting import some_turns, until
+from tests.tools.waiting import some_turns
 
 
 async def test_what_the_ledger_shows_of_a_targets_work_is_learnt_by_the_live_figures(built):
@@ -95,16 +90,16 @@ def test_adapters_with_something_to_load_are_told_to_and_others_are_left_alone()
 @pytest.mark.parametrize(
     ("given", "begun"),
     [
-        ({}, {"warm", "watch_loop", "resume_jobs", "watch_keys", "keep_learning", "watch_troubles"}),
-        ({"ledger_path": None}, {"warm", "watch_loop", "resume_jobs", "watch_keys", "watch_troubles"}),
-        ({"reports_troubles": False}, {"warm", "watch_loop", "resume_jobs", "watch_keys", "keep_learning"}),
+        ({}, {"warm", "watch_loop", "resume_jobs", "watch_keys", "watch_table", "keep_learning", "watch_troubles"}),
+        ({"ledger_path": None}, {"warm", "watch_loop", "resume_jobs", "watch_keys", "watch_table", "watch_troubles"}),
+        ({"reports_troubles": False}, {"warm", "watch_loop", "resume_jobs", "watch_keys", "watch_table", "keep_learning"}),
     ],
 )
 async def test_what_is_done_around_requests_begins_once_each(monkeypatch, tmp_path, given, begun):
     seen = []
     for name in ("warm", "watch_loop", "resume_jobs"):
         monkeypatch.setattr(Built, name, lambda _, name=name: seen.append(name))
-    for name in ("keep_learning", "watch_keys", "watch_troubles"):
+    for name in ("keep_learning", "watch_keys", "watch_table", "watch_troubles"):
 
         async def note(_, name=name):
             seen.append(name)
@@ -116,50 +111,6 @@ async def test_what_is_done_around_requests_begins_once_each(monkeypatch, tmp_pa
     await some_turns()
 
     assert sorted(seen) == sorted(begun)
-
-
-class Writer:
-    """A writer in this state."""
-
-    def __init__(self, failing: Failing | None, lost: int = 0) -> None:
-        self.failing, self.lost = failing, lost
-
-
-@pytest.mark.parametrize(
-    ("writer", "since", "text"),
-    [
-        (Writer(Failing("DiskFull", 30.0, True)), 970.0, "the ledger cannot be written (DiskFull): its rows wait in memory"),
-        (Writer(Failing("DiskFull", 30.0, True), 7), 970.0, "the ledger cannot be written (DiskFull): lost rows: 7"),
-        (Writer(Failing("QueueFull", 5.0, False), 7), 995.0, "the ledger loses rows (QueueFull): 7 so far"),
-        (
-            Writer(Failing("FileNotFoundError", 5.0, False)),
-            995.0,
-            "the ledger's file was moved or deleted while it was in use (FileNotFoundError)",
-        ),
-        (Writer(Failing("Damaged", 5.0, True)), 995.0, "the ledger's file is damaged"),
-    ],
-)
-def test_each_failure_has_its_sentence(writer, since, text):
-    (notice,) = find_troubles(writer, 1_000.0)
-
-    assert (notice.kind, notice.subject, notice.since, notice.text) == ("ledger_losing", "", since, text)
-
-
-def test_a_ledger_that_lost_rows_long_ago_and_works_is_no_trouble():
-    assert find_troubles(Writer(None, lost=9), 1_000.0) == []
-
-
-async def test_a_file_that_cannot_be_written_is_a_trouble_until_it_can(tmp_path):
-    opened = Opened(tmp_path / "ledger.db", lock_seconds=0.0, batch_seconds=0.01)
-    with contextlib.closing(sqlite3.connect(opened.path, isolation_level=None)) as other:
-        other.execute("BEGIN IMMEDIATE")
-        opened.add("one")
-        await until(lambda: find_troubles(opened.writer, 1_000.0))
-
-    await until(lambda: not find_troubles(opened.writer, 1_000.0))
-
-    assert await opened.read() == {"one": 1}
-    await opened.writer.detach(opened)
 
 
 async def test_closing_one_router_leaves_the_work_of_another_in_this_process_alone(tmp_path):

@@ -139,6 +139,10 @@ async def test_a_file_that_cannot_be_used_keeps_the_keys_and_is_said_once(keys, 
     (event,) = heard()
     assert event["event"] == "keys.kept"
     assert fault in " ".join(event["faults"])
+    assert (watch.notice.subject, fault in watch.notice.text) == ("keys", True)
+    keys(text_of("ada"))
+    await watch.look()
+    assert (who(), watch.notice) == (["ada"], None)
 
 
 @pytest.mark.parametrize("text", ["", "# Callers, and their keys\n"])

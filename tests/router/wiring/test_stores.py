@@ -9,15 +9,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from router.contract.keys import KeyRing
-from router.contract.rights import Rights
 from router.contract.secret import Secret
 from router.contract.shared import PostgresTerms, SharedTerms
 from router.contract.stores import StoreUnusable
 from router.sessions.ended_jobs import EndedJobs
 from router.stores.memory.entries import NoSessions
 from router.stores.sqlite.damage import find_damage
-from router.stores.sqlite.files import StoreUnwritable
 from router.stores.sqlite.jobs import MemoryJobs, SqliteJobs
 from router.stores.sqlite.lock import find_owner
 from router.stores.sqlite.sessions import SqliteSessions
@@ -27,6 +24,7 @@ from tests.tools.configs import load_text
 from tests.tools.houses import make_house
 from tests.tools.jobs import MANY, make_job
 from tests.tools.kept import ANN, make_response
+from tests.tools.waiting import until
 
 
 async def test_without_a_ledger_sessions_live_in_memory_alone():
@@ -42,7 +40,7 @@ async def test_sessions_are_kept_where_other_routers_find_them_before_anywhere_e
 
 async def test_sessions_are_kept_in_the_file_of_the_ledger(tmp_path):
     loaded = load_text(SIMULATED.replace("{path: test.db}", "{path: kept.db}"), tmp_path)
-    sessions = open_sessions(open_ledger(loaded, ""))
+    sessions = open_sessions(open_ledger(loaded, "", {}))
 
     assert isinstance(sessions, SqliteSessions)
     await sessions.close()
@@ -50,7 +48,7 @@ async def test_sessions_are_kept_in_the_file_of_the_ledger(tmp_path):
 
 
 async def test_responses_stay_in_memory_unless_a_path_is_set(tmp_path):
-    responses = open_responses(load_text(SIMULATED, tmp_path), "", on_disk=True)
+    responses = open_responses(load_text(SIMULATED, tmp_path), "", {}, on_disk=True)
     responses.keep(make_response(), for_long=True)
     await responses.close()
 
@@ -72,13 +70,13 @@ def test_files_that_workers_write_to_are_made_and_held_once_for_all(tmp_path):
 
 async def test_a_file_of_jobs_comes_with_the_first_job_and_is_read_at_the_next_start(tmp_path):
     loaded = load_text(SIMULATED, tmp_path)
-    jobs = open_jobs(loaded, "", EndedJobs(), on_disk=True)
+    jobs = open_jobs(loaded, "", EndedJobs(), {}, on_disk=True)
     before = (jobs.store, list(tmp_path.glob("jobs*")))
 
     store = await jobs.open(make_house())
     await store.add(make_job(), MANY)
     await jobs.close()
-    again = open_jobs(loaded, "", EndedJobs(), on_disk=True)
+    again = open_jobs(loaded, "", EndedJobs(), {}, on_disk=True)
 
     assert before == (None, [])
     assert isinstance(store, SqliteJobs)
@@ -88,7 +86,7 @@ async def test_a_file_of_jobs_comes_with_the_first_job_and_is_read_at_the_next_s
 
 
 async def test_many_first_jobs_at_once_open_one_store(tmp_path):
-    jobs = open_jobs(load_text(SIMULATED, tmp_path), "", EndedJobs(), on_disk=True)
+    jobs = open_jobs(load_text(SIMULATED, tmp_path), "", EndedJobs(), {}, on_disk=True)
 
     opened = await asyncio.gather(*(jobs.open(make_house()) for _ in range(5)))
 
@@ -97,10 +95,10 @@ async def test_many_first_jobs_at_once_open_one_store(tmp_path):
 
 
 async def test_a_file_of_another_router_is_left_to_it_and_keeps_no_router_from_starting(tmp_path):
-    first = open_jobs(load_text(SIMULATED, tmp_path), "http://127.0.0.1:1", EndedJobs(), on_disk=True)
+    first = open_jobs(load_text(SIMULATED, tmp_path), "http://127.0.0.1:1", EndedJobs(), {}, on_disk=True)
     await first.open(make_house())
 
-    second = open_jobs(load_text(SIMULATED.replace("test.db", "two.db"), tmp_path), "", EndedJobs(), on_disk=True)
+    second = open_jobs(load_text(SIMULATED.replace("test.db", "two.db"), tmp_path), "", EndedJobs(), {}, on_disk=True)
 
     assert second.store is None
     with pytest.raises(StoreUnusable, match=r"in use by another Tandem router \(http://127.0.0.1:1"):
@@ -109,40 +107,51 @@ async def test_a_file_of_another_router_is_left_to_it_and_keeps_no_router_from_s
     await first.close()
 
 
-async def test_a_file_of_jobs_that_cannot_be_opened_is_left_out_until_it_can_be(tmp_path, listen):
+async def test_a_file_of_jobs_that_cannot_be_opened_is_tried_again_until_it_can_be(tmp_path, listen):
     (tmp_path / JOBS_FILE).mkdir()
-    read = listen()
+    read, files = listen(), {}
 
-    jobs = open_jobs(load_text(SIMULATED, tmp_path), "", EndedJobs(), on_disk=True)
+    jobs = open_jobs(load_text(SIMULATED, tmp_path), "", EndedJobs(), files, on_disk=True)
 
-    assert [(line["event"], line["reason"]) for line in read()] == [("jobs.failed", "jobs.db cannot be opened: Is a directory")]
-    with pytest.raises(StoreUnusable, match="Is a directory"):
-        await jobs.open(make_house())
+    assert [(line["event"], line["reason"]) for line in read()] == [("jobs.failed", "Is a directory")]
+    with pytest.raises(StoreUnusable, match=r"jobs\.db cannot be opened: Is a directory"):
+        await jobs.store.add(make_job(), MANY)
+    with pytest.raises(StoreUnusable, match=r"jobs\.db cannot be read"):
+        await jobs.store.find("resp_1", ANN)
     (tmp_path / JOBS_FILE).rmdir()
-    assert isinstance(await jobs.open(make_house()), SqliteJobs)
+    await until(lambda: files["jobs"].failing is None)
+    assert await jobs.store.add(make_job(), MANY)
     await jobs.close()
 
 
-def test_workers_start_without_a_file_of_jobs_that_cannot_be_opened(tmp_path):
-    (tmp_path / JOBS_FILE).mkdir()
+async def test_jobs_are_refused_rather_than_unknown_where_nobody_can_look_for_their_file(tmp_path):
+    (tmp_path / "folder").touch()
+
+    jobs = open_jobs(load_text(SIMULATED.replace("test.db", "folder/test.db"), tmp_path), "", EndedJobs(), {}, on_disk=True)
+
+    with pytest.raises(StoreUnusable):
+        await jobs.store.find("resp_1", ANN)
+    await jobs.close()
+
+
+async def test_workers_start_without_a_file_that_cannot_be_opened_and_share_it_once_it_can_be(tmp_path):
+    (tmp_path / "test.db").mkdir()
+    loaded = load_text(SIMULATED, tmp_path)
 
     with ExitStack() as stack:
-        hold_files(load_text(SIMULATED, tmp_path), "http://127.0.0.1:4000", stack)
-        owners = [find_owner(tmp_path / name) for name in ("test.db", JOBS_FILE)]
+        away = hold_files(loaded, "http://127.0.0.1:4000", stack)
+        (tmp_path / "test.db").rmdir()
+        writers = [open_ledger(loaded, "", {}) for _ in range(2)]
+        owner = find_owner(tmp_path / JOBS_FILE)
 
-    assert [owner is not None for owner in owners] == [True, False]
-
-
-def test_where_callers_have_budgets_the_file_of_jobs_must_be_usable(tmp_path):
-    (tmp_path / JOBS_FILE).mkdir()
-    keys = KeyRing([], {"ann": Rights(daily_usd=1.0)})
-
-    with pytest.raises(StoreUnwritable):
-        open_jobs(replace(load_text(SIMULATED, tmp_path), keys=keys), "", EndedJobs(), on_disk=True)
+    assert [(error.path.name, error.reason) for error in away] == [("test.db", "Is a directory")]
+    assert (owner is not None, [writer.failing for writer in writers]) == (True, [None, None])
+    for writer in writers:
+        await writer.detach(None)
 
 
 async def test_without_a_ledger_jobs_are_kept_in_memory(tmp_path):
-    jobs = open_jobs(load_text(SIMULATED, tmp_path), "", EndedJobs(), on_disk=False)
+    jobs = open_jobs(load_text(SIMULATED, tmp_path), "", EndedJobs(), {}, on_disk=False)
 
     assert isinstance(await jobs.open(make_house()), MemoryJobs)
     await jobs.close()
@@ -155,14 +164,14 @@ def test_a_shared_database_without_its_package_says_what_to_install(tmp_path, mo
     shared = SharedTerms("one", postgres=PostgresTerms(Secret("postgresql://h/d")))
 
     with pytest.raises(StoreUnusable, match=r"not installed: asyncpg\n  hint: pip install 'tandem-router\[shared\]'"):
-        open_jobs(replace(load_text(SIMULATED, tmp_path), shared=shared), "", EndedJobs(), on_disk=True)
+        open_jobs(replace(load_text(SIMULATED, tmp_path), shared=shared), "", EndedJobs(), {}, on_disk=True)
 
 
 def test_nothing_of_a_store_of_jobs_is_loaded_before_it_is_opened(tmp_path):
     script = (
         "import sys\nfrom pathlib import Path\nfrom router.wiring.stores import open_jobs\nfrom tests.conftest import SIMULATED\n"
         "from tests.tools.configs import load_text\nfrom router.sessions.ended_jobs import EndedJobs\n"
-        f"open_jobs(load_text(SIMULATED, Path({str(tmp_path)!r})), '', EndedJobs(), on_disk=True)\n"
+        f"open_jobs(load_text(SIMULATED, Path({str(tmp_path)!r})), '', EndedJobs(), {{}}, on_disk=True)\n"
         "print([name for name in sys.modules if 'stores' in name and name.endswith(('job_rows', '.jobs')) or 'asyncpg' in name])"
     )
 

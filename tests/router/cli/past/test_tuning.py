@@ -66,7 +66,7 @@ def test_a_program_is_told_the_same():
 
 
 def test_what_marks_teach_is_told_with_what_it_does_to_other_turns():
-    taught = Taught(PersonalTable("w", (Kind(4.0, {1: 1.0}, 16),)), 16, 0, 16, 140, 1)
+    taught = Taught(PersonalTable("w", (Kind(4.0, {1: 1.0}, 16),)), 16, {}, 0, 16, 140, 1)
 
     assert write_taught(taught).splitlines() == [
         "marked turns    0 → 16 of 16 where you said (1 kind of ask)",

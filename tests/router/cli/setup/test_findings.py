@@ -67,8 +67,11 @@ def test_a_ledger_that_cannot_be_written_is_to_be_fixed_with_its_whole_path(tmp_
     found = look_at_ledger(tmp_path, "file/t.db")
 
     assert (found.state, found.is_refusal) == ("fix", False)
-    assert found.text == f"{tmp_path / 'file' / 't.db'} cannot be written to (Not a directory), so no record is kept"
-    assert "--no-ledger" in found.hint
+    assert found.text == (
+        f"{tmp_path / 'file' / 't.db'} cannot be used (Not a directory): its rows wait in memory, and callers with a budget are "
+        "refused, until it can be"
+    )
+    assert "ledger.path" in found.hint
 
 
 def test_a_damaged_ledger_is_told_with_the_command_that_puts_its_copy_in_place(tmp_path):

@@ -116,7 +116,7 @@ def test_the_state_of_ledger_and_budgets_is_there_where_they_are():
     road = FakeRoad()
     assert not {"tandem_ledger_queue_rows", "tandem_highest_budget_use_ratio"} & set(read_state(road))
 
-    road.state.ledger, road.state.budgets = Rows(), FakeBudgets()
+    road.state.files, road.state.budgets = {"ledger": Rows()}, FakeBudgets()
     rights = {"ada": Rights(daily_usd=1.0), "bob": Rights(monthly_usd=1.0), "eve": Rights()}
     road.plan = FakePlan(keys=KeyRing([], rights))
     state = read_state(road)

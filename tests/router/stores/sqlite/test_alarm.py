@@ -80,7 +80,7 @@ def test_an_outage_lasts_from_its_first_failure_until_something_is_written(told)
     during = told.alarm.failing
     told.alarm.clear()
 
-    assert (before, during, told.alarm.failing) == (None, ("OperationalError", 400.0, True), None)
+    assert (before, during, told.alarm.failing) == (None, ("OperationalError", 400.0, True, "OperationalError"), None)
 
 
 def test_lost_rows_last_until_none_was_lost_for_a_minute(told):
@@ -89,6 +89,6 @@ def test_lost_rows_last_until_none_was_lost_for_a_minute(told):
         told.alarm.sound("QueueFull", 3)
     told.now = 109.0
 
-    assert told.alarm.failing == ("QueueFull", 99.0, False)
+    assert told.alarm.failing == ("QueueFull", 99.0, False, "QueueFull")
     told.now = 110.0
     assert told.alarm.failing is None

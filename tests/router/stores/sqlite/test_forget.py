@@ -25,12 +25,15 @@ def test_copies_of_every_schema_are_searched_and_keep_their_age(tmp_path, versio
         database.execute("ATTACH ? AS source", (str(path),))
         names = ", ".join(name for (name,) in database.execute("SELECT name FROM pragma_table_info('entries', 'main')"))
         database.execute(f"INSERT INTO entries ({names}) SELECT {names} FROM source.entries")
+        if version > 1:
+            database.execute("INSERT INTO misjudged SELECT request_id, at, should_be FROM source.misjudged")
     os.utime(copy, (1_000_000, 1_000_000))
 
     forget_caller(path, ADA)
     (kept,) = forget_in_copies(path, ADA)
 
     assert kept.rows["requests"] == 20
+    assert kept.rows.get("marks") == (1 if version > 1 else None)
     assert found_in(tmp_path) == []
     assert ask(copy, "SELECT count(*), min(caller) FROM entries") == [(20, "bob")]
     assert copy.stat().st_mtime == 1_000_000

@@ -93,13 +93,13 @@ def test_a_ledger_of_the_first_version_keeps_its_rows_and_a_copy_of_it_stays(tmp
     assert files_in(tmp_path) == {"tandem.db", "tandem.db.before-2"}
 
 
-async def test_a_store_opens_an_old_ledger_and_says_that_it_was_migrated(tmp_path):
-    path = write_old(tmp_path / "tandem.db", OLD)
+async def test_a_store_opens_an_old_ledger_and_says_that_it_was_migrated(tmp_path, listen):
+    path, read = write_old(tmp_path / "tandem.db", OLD), listen()
 
     writer = SqliteWriter(path, LEDGER, on_failure=print)
     sessions = SqliteSessions(writer)
 
-    assert writer.migrated.copy.name == "tandem.db.before-2"
+    assert [(line["event"], line["copy"]) for line in read()] == [("store.migrated", "tandem.db.before-2")]
     assert (await sessions.load("key")).state == b"\x01"
     await sessions.close()
 

@@ -42,7 +42,8 @@ async def test_a_file_that_was_replaced_is_the_one_that_is_read(reader, tmp_path
     write(tmp_path / "a.db", 1)
     assert await reader.find_row(QUESTION, 1) == (1,)
     remove_database(tmp_path / "a.db")
-    assert await reader.find_row(QUESTION, 1) is None
+    with pytest.raises(StoreUnusable, match=r"a\.db cannot be read: unable to open database file"):
+        await reader.find_row(QUESTION, 1)
     assert not (tmp_path / "a.db").exists()
 
     write(tmp_path / "a.db", 2)
@@ -50,9 +51,10 @@ async def test_a_file_that_was_replaced_is_the_one_that_is_read(reader, tmp_path
     assert (await reader.find_row(QUESTION, 1), await reader.find_row(QUESTION, 2)) == (None, (2,))
 
 
-async def test_a_file_that_cannot_be_read_knows_nothing_and_may_recover(reader, tmp_path):
+async def test_a_file_that_cannot_be_read_says_why_and_may_recover(reader, tmp_path):
     (tmp_path / "a.db").write_bytes(b"not a database at all, but long enough to be read as one" * 20)
-    assert await reader.find_row(QUESTION, 1) is None
+    with pytest.raises(StoreUnusable, match=r"a\.db cannot be read: file is not a database"):
+        await reader.find_row(QUESTION, 1)
     (tmp_path / "a.db").unlink()
 
     write(tmp_path / "a.db", 1)

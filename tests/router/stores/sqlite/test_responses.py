@@ -90,7 +90,8 @@ async def test_a_write_that_fails_is_counted_and_said(opened, tmp_path):
 
     store.keep(make_response(), for_long=True)
 
-    assert await store.find("resp_1", ANN) is None
+    with pytest.raises(StoreUnusable, match="no such table"):
+        await store.find("resp_1", ANN)
     assert ("OperationalError", 1) in failures
 
 

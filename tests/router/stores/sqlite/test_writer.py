@@ -262,13 +262,14 @@ async def test_a_lock_that_outlasts_the_writers_patience_is_said_and_tried_again
 async def test_a_file_that_vanished_is_made_anew_for_its_owner_alone(one):
     one.add("a")
     await one.read()
-    for file in one.path.parent.glob("a.db*"):
-        file.unlink()
+    async with one.held():
+        for file in one.path.parent.glob("a.db*"):
+            file.unlink()
 
     one.add("b")
 
     assert await one.read() == {"b": 1}
-    assert [file.stat().st_mode & 0o777 for file in one.path.parent.glob("a.db*")] == [0o600] * 3
+    assert [file.stat().st_mode & 0o777 for file in one.path.parent.glob("a.db*")] == [0o600] * 4
     assert one.failures == [("FileNotFoundError", 0)]
 
 
@@ -299,6 +300,51 @@ async def test_rows_wait_while_the_file_cannot_be_opened_and_are_written_once_it
     assert one.writer.lost == 0
 
 
+async def test_a_file_that_cannot_be_opened_at_the_start_is_tried_again_until_it_can_be(opened, tmp_path):
+    (tmp_path / "a.db").mkdir()
+    one = opened()
+    one.add("a")
+
+    with pytest.raises(StoreUnusable, match=r"a\.db cannot be opened: Is a directory"):
+        await one.read()
+    assert (one.writer.was_open, one.writer.failing.cause, one.failures) == (False, "Is a directory", [("Is a directory", 0)])
+    with pytest.raises(StoreUnusable, match=r"a\.db cannot be written to: Is a directory"):
+        one.writer.check_written()
+    one.path.rmdir()
+
+    await until(lambda: one.writer.failing is None)
+    assert (one.writer.was_open, one.writer.lost, await one.read()) == (True, 0, {"a": 1})
+
+
+async def test_an_outage_ends_without_a_row_to_write(one):
+    await one.read()
+    replace_by_folder(one.path)
+    with pytest.raises(StoreUnusable):
+        await one.read()
+    assert one.writer.failing.is_outage
+
+    one.path.rmdir()
+
+    await until(lambda: one.writer.failing is None or not one.writer.failing.is_outage)
+
+
+async def test_a_folder_that_was_moved_is_not_made_again_and_its_file_is_used_once_it_is_back(tmp_path):
+    one = Opened(tmp_path / "folder" / "a.db")
+    one.add("a")
+    await one.read()
+    (tmp_path / "folder").rename(tmp_path / "moved")
+    one.add("b")
+
+    with pytest.raises(StoreUnusable, match=r"a\.db cannot be opened: its folder was moved or deleted"):
+        await one.read()
+    assert not (tmp_path / "folder").exists()
+    (tmp_path / "moved").rename(tmp_path / "folder")
+
+    await until(lambda: one.writer.failing is None or not one.writer.failing.is_outage)
+    assert await one.read() == {"a": 1, "b": 1}
+    await one.close()
+
+
 async def test_an_outage_is_said_once_however_often_the_file_is_tried_and_the_next_one_again(one):
     await one.read()
     for name in ("a", "b"):
@@ -310,7 +356,7 @@ async def test_an_outage_is_said_once_however_often_the_file_is_tried_and_the_ne
         one.path.rmdir()
         await one.read()
 
-    assert [kind for kind, _ in one.failures if kind != "FileNotFoundError"] == ["StoreUnwritable", "StoreUnwritable"]
+    assert [kind for kind, _ in one.failures if kind != "FileNotFoundError"] == ["Is a directory", "Is a directory"]
 
 
 async def test_rows_that_are_refused_again_and_again_are_said_once_and_counted_at_the_end(one):
