@@ -21,7 +21,7 @@ from router.contract.rights import Rights
 from router.contract.target import LimitWindow, Quota
 from router.edge.control.metrics import Figures
 from router.edge.control.panel import Asked
-from router.jobs.panel import read_figures
+from router.jobs.jobs import read_figures
 from router.loop.supervisor import restarts
 from router.sessions.ended_jobs import EndedJobs
 from router.stores.sqlite.jobs import MemoryJobs

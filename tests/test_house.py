@@ -355,7 +355,7 @@ BUDGETS = {
     "telemetry": (2140, 17),
     "upstream": (1981, 13),
     "adapters": (1911, 14),
-    "jobs": (2040, 10),
+    "jobs": (2080, 10),
     "responses": (1835, 13),
     "connect": (1636, 14),
     "sense": (1594, 12),
@@ -598,7 +598,7 @@ def late_imports_in(source: str) -> int:
 # What is left of both. A row may only become smaller: who takes one away lowers it.
 ANYS_IN_CONTRACT = 7
 LATE_IMPORTS = {
-    "wiring": 26,
+    "wiring": 25,
     "cli": 24,
     "stores": 16,
     "edge": 8,

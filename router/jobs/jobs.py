@@ -1,14 +1,14 @@
 """The background work of one router. Nothing but this file is loaded, and nothing runs, until there is a first job."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from router.contract.errors import JobsUnavailable
 from router.contract.exchange import Exchange
 from router.contract.facts import Ending
-from router.contract.job import COME_BACK_SECONDS, USUAL_TERMS, Job, JobEnding, JobObserver, JobState, JobStore
+from router.contract.job import COME_BACK_SECONDS, FINAL, USUAL_TERMS, Job, JobEnding, JobObserver, JobState, JobStore
 from router.contract.sinks import AnswerSink
 from router.contract.stores import StoreUnusable
 from router.contract.webhooks import JobWebhook
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from router.jobs.intake import Intake
     from router.jobs.runner import Runner
     from router.jobs.webhooks import Webhooks
+
+Samples = Mapping[tuple[str, ...], float]
+_MOST_COUNTED = 1_000
+"""More jobs of one state are not counted for `/metrics`: each is a row that is read."""
 
 
 def keep_in_memory(keep_seconds: float = USUAL_TERMS.keep_hours * 3_600) -> JobStore:
@@ -155,3 +159,26 @@ class Jobs(JobObserver):
                 await self.ended.recall(store, are_elsewhere=are_elsewhere)
                 return
             await asyncio.sleep(COME_BACK_SECONDS)
+
+
+async def read_figures(jobs: Jobs, *, with_all: bool = True) -> dict[str, Samples]:
+    """How many jobs wait and run, how those of this process ended, and how many events no webhook took.
+
+    Without `with_all` only what is this process's own: of several workers, one is enough to count what they share.
+    """
+    if jobs.store is None:
+        return {}
+    ended = jobs.ended.counts
+    found: dict[str, Samples] = {"tandem_jobs_ended_total": {(str(state),): ended[state] for state in sorted(FINAL)}}
+    if not with_all:
+        return found
+    try:
+        found["tandem_jobs"] = {(str(state),): await _count(jobs.store, state) for state in (JobState.QUEUED, JobState.RUNNING)}
+        found["tandem_webhooks_dead"] = {(): len(await jobs.store.list_dead())}
+    except StoreUnusable:
+        pass
+    return found
+
+
+async def _count(store: JobStore, state: JobState) -> int:
+    return len((await store.list_jobs(None, state, _MOST_COUNTED, None)).jobs)

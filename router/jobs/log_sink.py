@@ -343,11 +343,3 @@ async def read_again(store: JobStore, job_id: str, shared: SharedLog) -> LogAgai
         await shared.run(found.add, segments)
         after = segments[-1].last
     return found
-
-
-async def read_log(store: JobStore, job_id: str) -> list[Segment]:
-    """The whole log of a job."""
-    found: list[Segment] = []
-    while more := await store.read(job_id, None, found[-1].last if found else -1):
-        found += more
-    return found

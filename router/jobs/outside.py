@@ -7,13 +7,16 @@ of the job's response, and its change is the message.
 
 import secrets
 import time
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar, TypeVarTuple
 
 import orjson
 from msgspec.structs import replace
 
 from router.contract.caller import Caller
 from router.contract.errors import JobGone, TooManyJobs
-from router.contract.job import FINAL, LOG_ID, MAX_TITLE, Job, JobEnding, JobState, JobStore, JobTerms
+from router.contract.exchange import work_here
+from router.contract.job import FINAL, LOG_ID, MAX_TITLE, Job, JobEnding, JobState, JobStore, JobTerms, Segment
 from router.contract.request import Json, JsonObject
 from router.dialects.composer import Answer
 from router.dialects.fields import as_text
@@ -22,9 +25,10 @@ from router.dialects.responses.compose import ResponsesComposer
 from router.dialects.responses.failures import write_error
 from router.dialects.responses.logged import LogFrames, join_frames, write_response
 from router.dialects.sse import split_frames
-from router.jobs.log_sink import read_log
 from router.telemetry import events
 
+_T = TypeVar("_T")
+_Given = TypeVarTuple("_Given")
 LEASE_SECONDS = 60.0
 """Longer than that of a runner: while a router restarts, it cannot be told that the agent still works."""
 _COME_BACK_SECONDS = 5.0
@@ -32,6 +36,10 @@ _OUTSIDE = "outside-"
 _TASK = b'{"agent":true,'
 """How the body of a job begins whose task only an agent can do."""
 _LOGGED = "response.reasoning_summary_text.delta"
+
+
+class Run(Protocol):
+    async def __call__(self, work: Callable[[*_Given], _T], *given: *_Given) -> _T: ...
 
 
 class AgentComposer(ResponsesComposer):
@@ -97,10 +105,13 @@ async def find_owned(store: JobStore, job_id: str, caller: Caller, owner: str) -
     return job
 
 
-async def write_log(store: JobStore, job: Job, number: int, text: str) -> int:
-    """Renew the lease, and store what the agent has printed since. Returns the next number. Raises `JobGone`."""
+async def write_log(store: JobStore, job: Job, number: int, text: str, run: Run = work_here) -> int:
+    """Renew the lease, and store what the agent has printed since. Returns the next number. Raises `JobGone`.
+
+    `run` is what does work off the loop, here and below.
+    """
     if text:
-        segment = LogFrames(job.id, number).take(AgentComposer(job, number=number).reasoning(text))
+        segment = await run(_write_text, job, number, text)
         if segment is None or not await store.append(job, [segment]):
             raise JobGone(f"background job '{job.id}' is over", param="response_id")
         number = segment.last + 1
@@ -108,42 +119,66 @@ async def write_log(store: JobStore, job: Job, number: int, text: str) -> int:
     return number
 
 
+def _write_text(job: Job, number: int, text: str) -> Segment | None:
+    return LogFrames(job.id, number).take(AgentComposer(job, number=number).reasoning(text))
+
+
 async def end(
-    store: JobStore, job: Job, state: JobState, number: int, *, change: str = "", error: str = "", code: str = "agent_failed"
+    store: JobStore,
+    job: Job,
+    state: JobState,
+    number: int | None,
+    run: Run = work_here,
+    *,
+    change: str = "",
+    error: str = "",
+    code: str = "agent_failed",
 ) -> bool:
-    """End a job with its log up to a number. A second time changes nothing. False: the job has another owner."""
+    """End a job with its log up to a number, or with all of it. A second time changes nothing. False: it has another owner."""
     if job.state in FINAL:
         return True
-    log, now = _read_text(join_frames(await read_log(store, job.id)), number), time.time()
-    composer, frames = AgentComposer(job, log, number), LogFrames(job.id, number)
-    items = frames.take(composer.end_items(change))
-    response = composer.describe(state)
-    if state is JobState.COMPLETED:
-        response["completed_at"] = int(now)
-    if state is JobState.FAILED:
-        response["error"] = write_error(code, error)
-    last = frames.close(state, response)
-    if not await store.append(job, [segment for segment in (items, last) if segment is not None]):
+    log: list[str] = []
+    after, now = -1, time.time()
+    while segments := await store.read(job.id, None, after):
+        log.append(await run(_read_text, segments, number))
+        after = segments[-1].last
+    number = after + 1 if number is None else number
+    told = write_error(code, error) if state is JobState.FAILED else None
+    last, ending = await run(_write_end, job, number, "".join(log), JobEnding(state, now, b""), change, told)
+    if not await store.append(job, last):
         return False
-    is_ended = await store.finish(job, JobEnding(state, now, write_response(response)))
+    is_ended = await store.finish(job, ending)
     if is_ended:
         events.job_ended(job=job.id, state=state)
     return is_ended
 
 
-async def end_lost(store: JobStore, job: Job) -> None:
+def _write_end(
+    job: Job, number: int, log: str, ending: JobEnding, change: str, error: JsonObject | None
+) -> tuple[list[Segment], JobEnding]:
+    """The last part of the log, and the ending with its response."""
+    composer, frames = AgentComposer(job, log, number), LogFrames(job.id, number)
+    items = frames.take(composer.end_items(change))
+    response = composer.describe(ending.state)
+    if ending.state is JobState.COMPLETED:
+        response["completed_at"] = int(ending.at)
+    if error is not None:
+        response["error"] = error
+    last = frames.close(ending.state, response)
+    return [last] if items is None else [items, last], replace(ending, response=write_response(response))
+
+
+async def end_lost(store: JobStore, job: Job, run: Run = work_here) -> None:
     """End a job whose command let its lease run out. Its new owner calls this."""
-    segments = await read_log(store, job.id)
-    number = segments[-1].last + 1 if segments else 0
     state = JobState.CANCELLED if job.is_cancelled else JobState.FAILED
     words = "the command that ran the agent has stopped, or has not reached the router for a minute. Its log names its worktree"
-    await end(store, job, state, number, error=words, code="interrupted")
+    await end(store, job, state, None, run, error=words, code="interrupted")
 
 
-def _read_text(frames: bytes, before: int) -> str:
+def _read_text(segments: Sequence[Segment], before: int | None) -> str:
     """What the agent printed in frames with a lower number: a piece that was sent twice counts once."""
-    bodies = (frame.json() for frame in split_frames(frames) if frame.kind == _LOGGED)
-    return "".join(as_text(body.get("delta")) for body in bodies if _number_of(body) < before)
+    bodies = (frame.json() for frame in split_frames(join_frames(segments)) if frame.kind == _LOGGED)
+    return "".join(as_text(body.get("delta")) for body in bodies if before is None or _number_of(body) < before)
 
 
 def _number_of(body: JsonObject) -> int:

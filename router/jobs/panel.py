@@ -1,4 +1,4 @@
-"""Responses by HTTP: read, delete or cancel one by its id, also while its job runs; the list of jobs, and their figures.
+"""Responses by HTTP: read, delete or cancel one by its id, also while its job runs; and the list of jobs.
 
 Also the pages by which `tandem delegate --agent` keeps the work of an agent as a job.
 """
@@ -39,12 +39,9 @@ _POLL_PART = 100
 """A client is told to come back after a tenth of the time for which the job has been there, within these bounds."""
 _MAX_POLLS, _POLLS_SECONDS, _MAX_POLLED = 20, 1.0, 1_000
 _CANCEL_SECONDS = 1.5
-_MOST_COUNTED = 1_000
-"""More jobs of one state are not counted for `/metrics`: each is a row that is read."""
 _MAX_AGENT_BYTES = 16 << 20
 _MAX_NUMBER = 1 << 40
 _ENDS = (JobState.COMPLETED, JobState.FAILED, JobState.CANCELLED)
-Samples = Mapping[tuple[str, ...], float]
 _AgentPage = Callable[[Asked, JsonObject], Awaitable[Answer]]
 
 
@@ -106,7 +103,7 @@ class Responses:
             stored = await self._find_stored(asked)
             if is_streamed:
                 raise BadRequest("stream: not supported for a response without background: true. Leave it out", param="stream")
-            return as_json(stored.read()[1])
+            return as_json((await self._house.state.speedups.off_loop(StoredResponse.read, stored))[1])
         store, job = found
         if is_streamed:
             after = _read_after(asked.query.get("starting_after"))
@@ -183,7 +180,7 @@ class Responses:
         found = await self._find_job(asked, to_read=True)
         response_id, caller = asked.path["response_id"], asked.caller
         if (stored := await self._responses.find(response_id, caller)) is not None:
-            return stored.read()[0].items
+            return (await self._house.state.speedups.off_loop(StoredResponse.read, stored))[0].items
         if found is None:
             raise _unknown(response_id)
         if not (body := await found[0].find_body(response_id, caller)):
@@ -324,7 +321,7 @@ class OutsideJobs:
     """The pages that take a job, its log and its end. For admins, where the config has a runner."""
 
     def __init__(self, house: House, jobs: Jobs, limits: Callable[[], Limits]) -> None:
-        self._house, self._jobs, self._limits = house, jobs, limits
+        self._house, self._jobs, self._limits, self._off_loop = house, jobs, limits, house.state.speedups.off_loop
         pages: dict[str, _AgentPage] = {_JOBS: self._begin, f"{_ONE}/log": self._write_log, f"{_ONE}/end": self._end}
         self.pages = tuple(
             Page(path, partial(answer_or_refuse, partial(self._read, page)), ("POST",), needs_admin=True)
@@ -356,7 +353,8 @@ class OutsideJobs:
         job = await self._find(asked, body)
         if job.state in FINAL:
             raise JobGone(f"background job '{job.id}' is over", param="response_id")
-        number = await outside.write_log(await self._jobs.open(self._house), job, _number(body), _text(body, "text"))
+        store, text = await self._jobs.open(self._house), _text(body, "text")
+        number = await outside.write_log(store, job, _number(body), text, self._off_loop.run)
         return as_json({"number": number, "is_cancelled": job.is_cancelled})
 
     async def _end(self, asked: Asked, body: JsonObject) -> Answer:
@@ -366,7 +364,8 @@ class OutsideJobs:
         job = await self._find(asked, body)
         change, error = _text(body, "change"), _text(body, "error")
         store = await self._jobs.open(self._house)
-        if not await outside.end(store, job, JobState(state), _number(body), change=change, error=error):
+        run = self._off_loop.run
+        if not await outside.end(store, job, JobState(state), _number(body), run, change=change, error=error):
             raise JobGone(f"background job '{job.id}' is no longer leased to this command", param="response_id")
         return as_json({"id": job.id, "state": state})
 
@@ -387,26 +386,3 @@ def _number(body: JsonObject) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < _MAX_NUMBER:
         raise BadRequest("number: must be a sequence number", param="number")
     return value
-
-
-async def read_figures(jobs: Jobs, *, with_all: bool = True) -> dict[str, Samples]:
-    """How many jobs wait and run, how those of this process ended, and how many events no webhook took.
-
-    Without `with_all` only what is this process's own: of several workers, one is enough to count what they share.
-    """
-    if jobs.store is None:
-        return {}
-    ended = jobs.ended.counts
-    found: dict[str, Samples] = {"tandem_jobs_ended_total": {(str(state),): ended[state] for state in sorted(FINAL)}}
-    if not with_all:
-        return found
-    try:
-        found["tandem_jobs"] = {(str(state),): await _count(jobs.store, state) for state in (JobState.QUEUED, JobState.RUNNING)}
-        found["tandem_webhooks_dead"] = {(): len(await jobs.store.list_dead())}
-    except StoreUnusable:
-        pass
-    return found
-
-
-async def _count(store: JobStore, state: JobState) -> int:
-    return len((await store.list_jobs(None, state, _MOST_COUNTED, None)).jobs)

@@ -368,7 +368,7 @@ class Runner:
     async def _end_lost(self, job: Job) -> None:
         """End a job that cannot be begun again: its caller has read what another attempt would contradict."""
         if is_of_agent(job):
-            await end_lost(self._store, job)
+            await end_lost(self._store, job, self._shared.run)
             return
         found = await read_again(self._store, job.id, self._shared)
         said = parse_response(job.queued)

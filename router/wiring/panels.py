@@ -13,6 +13,7 @@ from router.contract.target import Price
 from router.edge.admission import Admission
 from router.edge.http.asgi import App, AsgiApp
 from router.house import House
+from router.jobs.jobs import read_figures
 from router.wiring.built import Built
 
 if TYPE_CHECKING:
@@ -78,7 +79,6 @@ def list_panels(built: Built, is_ready: Callable[[], bool], admission: Admission
 def build_figures(built: Built) -> "Figures":
     """What `/metrics` shows of this process. Of what all workers share, the first shows it alone."""
     from router.edge.control.metrics import Figures
-    from router.jobs.panel import read_figures
     from router.past.regret import look_back
 
     house, ledger = built.house, built.ledger

@@ -5,7 +5,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from router.contract.caller import Caller
-from router.contract.job import Job, JobEnding, JobObserver, JobState, JobTerms, Segment
+from router.contract.job import Job, JobEnding, JobObserver, JobState, JobStore, JobTerms, Segment
 from router.stores.sqlite.jobs import SqliteJobs
 from router.stores.sqlite.schemas import JOBS
 from router.stores.sqlite.writer import SqliteWriter
@@ -74,3 +74,11 @@ def open_sqlite_jobs(path: Path, failures: Failures, clock: Clock) -> SqliteJobs
     """A store on a file, with the failures that it reports."""
     writer = SqliteWriter(path, JOBS, on_failure=lambda *seen: failures.append(seen), lock_seconds=0.2)
     return SqliteJobs(writer, keep_seconds=86_400.0, clock=clock)
+
+
+async def read_log(store: JobStore, job_id: str) -> list[Segment]:
+    """The whole log of a job."""
+    found: list[Segment] = []
+    while more := await store.read(job_id, None, found[-1].last if found else -1):
+        found += more
+    return found

@@ -10,10 +10,10 @@ from router.contract.job import JobState
 from router.contract.stores import StoreUnusable
 from router.dialects.responses.logged import LogFrames, split_at_frame_end
 from router.jobs import log_sink
-from router.jobs.log_sink import LogSink, SharedLog, read_log
+from router.jobs.log_sink import LogSink, SharedLog
 from router.stores.sqlite.jobs import MemoryJobs
 from tests.tools.background import SPEECH, events_in
-from tests.tools.jobs import LEASE_SECONDS, MANY, make_job
+from tests.tools.jobs import LEASE_SECONDS, MANY, make_job, read_log
 from tests.tools.speech import write_stream
 from tests.tools.waiting import later, some_turns, until
 

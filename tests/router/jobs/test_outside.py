@@ -36,7 +36,10 @@ async def begin(store, *log: str):
 
 
 async def read_end(store) -> dict:
-    return parse_response((await store.read_response("resp_1", LOCAL))[0])
+    raw, size = await store.read_response("resp_1", LOCAL)
+    while len(raw) < size:
+        raw += (await store.read_response("resp_1", LOCAL, len(raw)))[0]
+    return parse_response(raw)
 
 
 def text_of(item: dict) -> str:
@@ -84,6 +87,31 @@ async def test_a_caller_that_has_as_many_as_it_may_is_refused(store):
 
     with pytest.raises(TooManyJobs):
         await outside.begin(store, outside.write_job("req_2", LOCAL, None, "fix it"), MANY, 1)
+
+
+async def test_a_log_of_many_parts_is_read_and_written_off_the_loop(store, monkeypatch):
+    is_off_loop = False
+
+    async def run(work, *given):
+        nonlocal is_off_loop
+        is_off_loop = True
+        try:
+            return work(*given)
+        finally:
+            is_off_loop = False
+
+    class Checked(outside.LogFrames):
+        def take(self, data):
+            assert is_off_loop
+            return super().take(data)
+
+    job, number = await begin(store, *("x" * 400_000 for _ in range(4)))
+    monkeypatch.setattr(outside, "LogFrames", Checked)
+    number = await outside.write_log(store, job, number, "y", run)
+    await outside.end(store, job, JobState.COMPLETED, number, run, change="diff")
+
+    response = await read_end(store)
+    assert [text_of(item) for item in response["output"]] == ["x" * 1_600_000 + "y", "diff"]
 
 
 @pytest.mark.parametrize("is_cancelled", [False, True])

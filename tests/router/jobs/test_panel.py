@@ -11,7 +11,8 @@ from router.contract.errors import RateLimited
 from router.contract.job import JobState
 from router.contract.stores import StoreUnusable
 from router.edge.control.panel import Asked
-from router.jobs.panel import Polls, Responses, read_figures
+from router.jobs.jobs import read_figures
+from router.jobs.panel import Polls, Responses
 from router.sessions.ended_jobs import EndedJobs
 from router.stores.sqlite.jobs import MemoryJobs
 from tests.tools.background import begin, poll

@@ -16,14 +16,13 @@ from router.dialects.responses.background import request_id_of
 from router.dialects.responses.logged import LogFrames
 from router.dialects.sse import count_written
 from router.jobs import runner as runner_module
-from router.jobs.log_sink import read_log
 from router.jobs.runner import LEASE_SECONDS, Runner
 from router.stores.memory.entries import MemoryEntries
 from router.stores.owners import name_owner
 from router.stores.sqlite.jobs import MemoryJobs
 from tests.tools.background import SPEECH, events_in
 from tests.tools.houses import make_house
-from tests.tools.jobs import MANY, make_ending, make_job, make_segment
+from tests.tools.jobs import MANY, make_ending, make_job, make_segment, read_log
 from tests.tools.kept import ANN, BOB
 from tests.tools.loop_clock import seconds_passed
 from tests.tools.scripted import ScriptedAdapter, answers, hangs, reach, streams
