@@ -14,7 +14,7 @@ from router.contract.relay import Headers
 from router.contract.request import RequestView
 from router.contract.rights import BOTH_TIERS, Rights, rights_in
 from router.contract.target import Target
-from router.contract.words import Operation, PassedRoute
+from router.contract.words import Dialect, Operation, PassedRoute
 from router.dialects.cap import Cap
 from router.dialects.refusals import limit_headers
 from router.limits.budgets import Budgets, Money
@@ -51,6 +51,12 @@ class CallerLimits:
     def check(self, caller: Caller) -> None:
         """Refuse a caller that has used up its minute, before its request is read. Raises `RateLimited`."""
         self.rates.check(caller.name, rights_in(self._rights, caller.name))
+
+    def tell(self, caller: Caller, dialect: Dialect) -> Headers:
+        """What a refusal tells a caller of its limits, where nothing was counted."""
+        return (
+            limit_headers(self.rates.report(caller.name, rights_in(self._rights, caller.name)), dialect) if self.is_on else ()
+        )
 
     def open(self, exchange: Exchange, decided: Decided) -> "Holding | None":
         """What counts a request; None for a caller whose use is not limited."""
