@@ -67,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--fix", action="store_true", help="first rewrite settings of the config that are gone or renamed: shows them and asks"
     )
-    parser.add_argument("--yes", action="store_true", help="with --fix: do not ask")
+    parser.add_argument("--yes", action="store_true", help="do not ask")
     parser.add_argument(
         "--migrate", action="store_true", help="bring the tables of shared.postgres to this release's version, and nothing else"
     )
