@@ -6,15 +6,15 @@ A refusal ends the request: it never goes to another target instead.
 from collections.abc import Mapping, Sequence, Set
 
 from router.contract.caller import Caller
-from router.contract.errors import NotPermitted, Unauthorized
-from router.contract.exchange import Exchange
+from router.contract.errors import NotPermitted, TandemError, Unauthorized
+from router.contract.exchange import Arrival, Exchange
 from router.contract.facts import Decided
 from router.contract.opinions import MayHook
 from router.contract.relay import Headers
 from router.contract.request import RequestView
 from router.contract.rights import BOTH_TIERS, Rights, rights_in
 from router.contract.target import Target
-from router.contract.words import Dialect, Operation, PassedRoute
+from router.contract.words import Operation, PassedRoute
 from router.dialects.cap import Cap
 from router.dialects.refusals import limit_headers
 from router.limits.budgets import Budgets, Money
@@ -52,11 +52,11 @@ class CallerLimits:
         """Refuse a caller that has used up its minute, before its request is read. Raises `RateLimited`."""
         self.rates.check(caller.name, rights_in(self._rights, caller.name))
 
-    def tell(self, caller: Caller, dialect: Dialect) -> Headers:
-        """What a refusal tells a caller of its limits, where nothing was counted."""
-        return (
-            limit_headers(self.rates.report(caller.name, rights_in(self._rights, caller.name)), dialect) if self.is_on else ()
-        )
+    def tell(self, error: TandemError, arrival: Arrival) -> None:
+        """Have a refusal tell its caller what is left, where nothing was counted."""
+        if self.is_on and not error.told:
+            name = arrival.caller.name
+            error.told = limit_headers(self.rates.report(name, rights_in(self._rights, name)), arrival.dialect)
 
     def open(self, exchange: Exchange, decided: Decided) -> "Holding | None":
         """What counts a request; None for a caller whose use is not limited."""
