@@ -25,6 +25,7 @@ from router.dialects.table import SPECS
 from router.dispatch.context import DispatchContext
 from router.dispatch.passed_headers import STREAM_HEADERS
 from router.dispatch.streaming import HEARTBEAT, HEARTBEAT_SECONDS
+from router.limits.callers import Holding
 from router.limits.queue import SIDE_WAIT_SECONDS, Expected, Permit, TargetQueue, Waiter
 
 _LOOK_SECONDS = 0.5
@@ -35,9 +36,11 @@ _MIN_SECONDS = 0.1
 class WaitingSink(WatchedSink):
     """Sink for a request that may queue. Once the head is out, a target's head becomes a fact."""
 
-    def __init__(self, caller: AnswerSink, exchange: Exchange, decision: Decision, view: RequestView) -> None:
+    def __init__(
+        self, caller: AnswerSink, exchange: Exchange, decision: Decision, view: RequestView, holding: Holding | None = None
+    ) -> None:
         super().__init__(caller)
-        self._exchange, self._decision, self._view = exchange, decision, view
+        self._exchange, self._decision, self._view, self._holding = exchange, decision, view, holding
         self.has_head = False
         self._say: Callable[[], Waiting] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -85,13 +88,14 @@ class WaitingSink(WatchedSink):
             self.write(HEARTBEAT)
 
     def _head(self) -> Headers:
-        decision = self._decision
+        decision, holding = self._decision, self._holding
         return (
             *id_headers(self._exchange.id),
             *STREAM_HEADERS,
             QUEUED,
             ("x-tandem-because", header_text(decision.because)),
             ("x-tandem-score", f"{decision.score:.3f}"),
+            *(holding.told if holding is not None else ()),
         )
 
 

@@ -23,7 +23,7 @@ from router.edge.routes import new_request_id
 from router.house import House
 from router.jobs.endings import REVOKED, EndedWork, cancel_revoked, write_lost_entry, write_revoked
 from router.jobs.log_sink import LogSink, SharedLog, read_again
-from router.jobs.outside import end_lost
+from router.jobs.outside import end_lost, is_of_agent
 from router.loop.supervisor import supervise
 from router.loop.tasks import spawn
 from router.plan import Plan
@@ -352,7 +352,7 @@ class Runner:
 
     async def _take_over(self, job: Job) -> None:
         """Record the cost of a dead owner's attempt, then release the job; finish it if its log is complete."""
-        if job.body:
+        if not is_of_agent(job):
             found = await read_again(self._store, job.id, self._shared)
             self._house.state.entries.append(await write_lost_entry(self._house, job, found))
             await self._house.state.entries.sync()
@@ -367,7 +367,7 @@ class Runner:
 
     async def _end_lost(self, job: Job) -> None:
         """End a job that cannot be begun again: its caller has read what another attempt would contradict."""
-        if not job.body:
+        if is_of_agent(job):
             await end_lost(self._store, job)
             return
         found = await read_again(self._store, job.id, self._shared)

@@ -42,7 +42,7 @@ def to_row(job: Job) -> tuple[object, ...]:
     )
 
 
-def to_job(row: Sequence[Any], *, is_unrecorded: bool = False, is_lost: bool = False) -> Job:
+def to_job(row: Sequence[Any], *, is_unrecorded: bool = False, is_lost: bool = False, is_newly_cancelled: bool = False) -> Job:
     """A row of `SEEN`, `FOUND` or `WHOLE`."""
     row = (*row, *_UNREAD[len(row) - SEEN.count(",") - 1 :])
     name, caller, at, key, session, title, tier, state, attempt, owner, ended_at, *flags, queued, headers, body = row
@@ -66,6 +66,7 @@ def to_job(row: Sequence[Any], *, is_unrecorded: bool = False, is_lost: bool = F
         is_handed_out=is_handed_out,
         is_unrecorded=is_unrecorded,
         is_lost=is_lost,
+        is_newly_cancelled=is_newly_cancelled,
         is_collected=is_collected,
     )
 

@@ -239,14 +239,15 @@ async def cancel(
     connection: Any, job_id: str, caller: Caller | None, ending: JobEnding, addresses: Iterable[str]
 ) -> Job | None:
     """End a queued job; flag a running one for its owner. In a transaction."""
-    whose = (job_id, name_of(caller))
+    whose, is_new = (job_id, name_of(caller)), False
     state = await connection.fetchval(f"SELECT state FROM tandem.jobs WHERE {_WHOSE} FOR UPDATE", *whose)  # noqa: S608  fixed names
     if state == JobState.QUEUED:
         await connection.execute(_CANCEL, job_id, None, None, *_ending(ending, addresses))
     elif state == JobState.RUNNING:
-        await connection.execute("UPDATE tandem.jobs SET is_cancelled = TRUE WHERE id = $1", job_id)
+        statement = "UPDATE tandem.jobs SET is_cancelled = TRUE WHERE id = $1 AND NOT is_cancelled"
+        is_new = _has_changed(await connection.execute(statement, job_id))
     row = await connection.fetchrow(f"SELECT {FOUND} FROM tandem.jobs WHERE {_WHOSE}", *whose)  # noqa: S608  fixed names
-    return to_job(row) if row is not None else None
+    return to_job(row, is_newly_cancelled=is_new) if row is not None else None
 
 
 async def collect(connection: Any, job_id: str, payload: str) -> None:

@@ -162,10 +162,10 @@ def cancel(
     statement = f"UPDATE jobs SET {_END}, is_cancelled = 1 WHERE {whose} AND state = 'queued'"  # noqa: S608  fixed names
     if database.execute(statement, values).rowcount:
         _post(database, job_id, ending, addresses)
-    running = f"UPDATE jobs SET is_cancelled = 1 WHERE {whose} AND state = 'running'"  # noqa: S608  fixed names
-    database.execute(running, (job_id, name_of(caller)))
+    running = f"UPDATE jobs SET is_cancelled = 1 WHERE {whose} AND state = 'running' AND NOT is_cancelled"  # noqa: S608  fixed names
+    is_new = database.execute(running, (job_id, name_of(caller))).rowcount > 0
     row = database.execute(f"SELECT {FOUND} FROM jobs WHERE {whose}", (job_id, name_of(caller))).fetchone()  # noqa: S608  fixed names
-    return to_job(row) if row is not None else None
+    return to_job(row, is_newly_cancelled=is_new) if row is not None else None
 
 
 def forget(database: sqlite3.Connection, job_id: str, caller: Caller | None) -> bool:
