@@ -153,6 +153,11 @@ class House:
         losses = ((name, plan.dispatcher.find_losses(decided.view, name)) for name in decision.targets)
         return {**explain(decision), "drops": {name: list(lost) for name, lost in losses if lost}}
 
+    def move_deadlines(self, seconds: float) -> None:
+        """Give all requests under way the time of a pause, in which this process could not work on them."""
+        for exchange in self.state.running:
+            exchange.move_deadline(seconds)
+
     async def stop(self, within_seconds: float) -> None:
         """Tell the callers of all requests under way that the router stops, and wait until that is done."""
         for exchange in (running := tuple(self.state.running)):

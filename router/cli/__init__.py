@@ -39,6 +39,7 @@ GROUPS = {
         "reload": "have a running router take its config again",
         "service": "start the router at login, as a user service",
         "run": "run a command with its own router, for CI and scripts",
+        "ledger": "back up, restore, shrink or look at the files that the router keeps",
         "keys": "give callers keys, rights and budgets; list, rotate or revoke them; forget a caller",
     },
 }

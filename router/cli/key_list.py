@@ -68,17 +68,22 @@ def read_spent(place: KeyPlace, now: datetime) -> list[CallerSums]:
 
 
 def _as_json(entry: ListedKey, now: datetime) -> dict[str, object]:
-    key = entry.key
     return {
-        "id": key.id if key is not None else None,
-        "name": entry.name,
-        "created": key.created if key is not None else None,
-        "expires": key.expires if key is not None else None,
-        "is_expired": key is not None and is_expired(key, now),
-        "rights": entry.caller.model_dump(mode="json", exclude={"keys"}),
+        **describe_key(entry.name, entry.key, entry.caller),
+        "is_expired": entry.key is not None and is_expired(entry.key, now),
         "spent_today_usd": round(entry.today_usd, 6),
         "spent_this_month_usd": round(entry.month_usd, 6),
         "last_used": entry.last_used,
+    }
+
+
+def describe_key(name: str, key: KeySettings | None, caller: CallerSettings) -> dict[str, object]:
+    return {
+        "id": key.id if key is not None else None,
+        "name": name,
+        "created": key.created if key is not None else None,
+        "expires": key.expires if key is not None else None,
+        "rights": caller.model_dump(mode="json", exclude={"keys"}),
     }
 
 

@@ -18,13 +18,14 @@ from router.cli.common import (
     add_yes_argument,
     command_name,
     known_names,
+    print_json,
     refuse_config,
     say,
 )
 from router.cli.config_file import CannotEdit
 from router.cli.forget import forget_caller
 from router.cli.key_edit import change_key_file
-from router.cli.key_list import is_expired, now_in_utc, print_keys
+from router.cli.key_list import describe_key, is_expired, now_in_utc, print_keys
 from router.cli.key_rights import (
     RIGHTS,
     add_right_arguments,
@@ -82,9 +83,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     times.add_argument("--expires", type=read_lifetime, metavar="TIME", default=argparse.SUPPRESS, help=lifetime)
     grace = "rotate: how long the old key still works (default: 24h)"
     times.add_argument("--grace", type=read_span, metavar="TIME", default=argparse.SUPPRESS, help=grace)
-    others = parser.add_argument_group("list and forget")
+    others = parser.add_argument_group("add, list, rotate and forget")
     add_json_argument(others, default=argparse.SUPPRESS)
-    add_yes_argument(others, ": delete", default=argparse.SUPPRESS)
+    add_yes_argument(others, ": forget", default=argparse.SUPPRESS)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -109,7 +110,8 @@ def run(arguments: argparse.Namespace) -> int:
 def _check_usage(arguments: argparse.Namespace, action: "_Action") -> None:
     name, given = f"{command_name()} keys {arguments.action}", vars(arguments).keys()
     for option in given & set().union(*(known.options for known in _ACTIONS.values())) - action.options:
-        takes = " and ".join(name for name, known in _ACTIONS.items() if option in known.options)
+        *most, last = [name for name, known in _ACTIONS.items() if option in known.options]
+        takes = f"{', '.join(most)} and {last}" if most else last
         written = _RIGHTS.get(option, f"--{option}")
         raise Ended(2, f"{written} is an option of {command_name()} keys {takes}, not of {arguments.action}")
     if bool(arguments.what) != bool(action.needs):
@@ -137,7 +139,7 @@ def _add(place: KeyPlace, arguments: argparse.Namespace) -> int:
     caller = change_key_file(place.path, add).callers[name]
     say(f"added {name} to {place.path}")
     _say_rights(caller, key, now)
-    _hand_out(place, name, new)
+    _hand_out(place, arguments, new, caller)
     _say_prices(caller)
     return 0
 
@@ -190,7 +192,7 @@ def _rotate(place: KeyPlace, arguments: argparse.Namespace) -> int:
     _say_rights(caller, key, now)
     for ending in old:
         say(f"  key {ending.id} still works until {write_moment(ending.expires or now)}")
-    _hand_out(place, name, new)
+    _hand_out(place, arguments, new, caller)
     if gone := [key.id for key in before if key.id not in {kept.id for kept in caller.keys}]:
         _say_ended(place, arguments.config, gone)
     return 0
@@ -331,9 +333,13 @@ def _say_rights(caller: CallerSettings, key: KeySettings, now: datetime) -> None
         say(f"  {line}")
 
 
-def _hand_out(place: KeyPlace, name: str, new: NewKey) -> None:
+def _hand_out(place: KeyPlace, arguments: argparse.Namespace, new: NewKey, caller: CallerSettings) -> None:
+    name = arguments.what
     say("The key is shown only now:")
-    print(new.text, flush=True)
+    if "json" in arguments:
+        print_json(describe_key(name, caller.keys[-1], caller) | {"key": new.text})
+    else:
+        print(new.text, flush=True)
     say(f"{name} puts it into the environment variable TANDEM_KEY, and connects a client such as codex or claude-code:")
     server = place.config.server
     url = url_of("HOST" if server.host in ANYWHERE else server.host, server.port, is_tls=server.tls is not None)
@@ -363,10 +369,10 @@ class _Action(NamedTuple):
 
 
 _ACTIONS: Mapping[str, _Action] = {
-    "add": _Action(_add, {*_RIGHTS, "expires"}),
+    "add": _Action(_add, {*_RIGHTS, "expires", "json"}),
     "set": _Action(_set, {*_RIGHTS, "expires"}),
     "list": _Action(_list, {"json"}, needs=""),
-    "rotate": _Action(_rotate, {"grace", "expires"}),
+    "rotate": _Action(_rotate, {"grace", "expires", "json"}),
     "revoke": _Action(_revoke, needs="a caller's name or a key's id"),
     "test": _Action(_test, needs="a key, or - to read it from standard input"),
     "forget": _Action(None, {"yes", "json"}, "a caller's name, as stats --by caller shows it"),

@@ -1,5 +1,7 @@
 """Why `tandem serve` cannot serve, and what to do. `tandem check` uses the same words."""
 
+from pathlib import Path
+
 from router.cli.common import command_name
 from router.cli.routers import is_tandem
 from router.config.certificate import CertificateUnusable
@@ -37,3 +39,7 @@ def _say_taken(problem: str, url: str) -> str:
             f"  hint: use that one, stop it first, or start another with {command_name()} serve --port 4001 --no-ledger"
         )
     return problem.replace("--port", f"{command_name()} serve --port")
+
+
+def say_away(path: Path, cause: str) -> str:
+    return f"{path} cannot be used ({cause}). It is tried again every few seconds; --no-ledger serves without a record"

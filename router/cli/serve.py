@@ -4,6 +4,7 @@ import argparse
 import os
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from router.cli.common import (
@@ -13,6 +14,7 @@ from router.cli.common import (
     load_or_end,
     whole_number_between,
 )
+from router.cli.log_file import write_to
 from router.cli.routers import url_of
 from router.cli.serving import Order, Serving, explained, refuse_unrecorded
 from router.cli.workers import count_workers, read_worker_count
@@ -39,6 +41,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("text", "json"),
         help="one line for each request, for files (default: a screen of turns on a terminal, else json)",
     )
+    kept = "write the log to this file; at 10 MB it is emptied, and the last three copies are kept"
+    parser.add_argument("--log-file", type=Path, metavar="FILE", help=kept)
     parser.add_argument("-v", "--verbose", action="store_true", help="on a terminal: a line for each call, with the estimate")
     parser.add_argument("--words", action="store_true", help="show what was typed, its first 40 characters, on a terminal")
     parser.add_argument(
@@ -52,6 +56,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     began = time.perf_counter()
+    if arguments.log_file is not None:
+        write_to(arguments.log_file)
     loaded, path = load_or_end(arguments.config), find_config(arguments.config)
     server = loaded.config.server
     order = Order(
@@ -62,6 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
         as_json=arguments.log == "json" or (arguments.log is None and not sys.stderr.isatty()),
         with_ledger=arguments.ledger == "on",
         began=began,
+        log_file=arguments.log_file,
     )
     # Workers share a terminal line by line. `tandem top` has a screen for all.
     has_screen = arguments.log is None and sys.stderr.isatty() and order.count == 1

@@ -39,6 +39,8 @@ class Service:
     state: Step
     logs: str
     after_removal: tuple[Step, ...] = ()
+    log: tuple[str, ...] = ()
+    """Options of `serve` where the manager keeps no log of its own."""
 
     def is_ours(self) -> bool:
         try:
@@ -92,6 +94,7 @@ def find_manager(platform: str, home: Path) -> Service | None:
             stop=(("launchctl", "bootout", f"{domain}/{_LABEL}"),),
             state=("launchctl", "list", _LABEL),
             logs=f"its log: ~/{_LOG}",
+            log=("--log-file", str(home / _LOG)),
         )
     if platform != "linux" or shutil.which("systemctl") is None:
         return None
@@ -132,7 +135,7 @@ def _install(service: Service, loaded: LoadedConfig, config: str | None) -> int:
         raise Ended(1, f"{problem}\n  hint: remove it, or change it by hand")
     found = find_config(config)
     named = ["--config", str(found.absolute())] if found is not None else []
-    command, check = [*own_command(), "serve", "--log", "json", *named], [*own_command(), "check", *named]
+    command, check = [*own_command(), "serve", "--log", "json", *service.log, *named], [*own_command(), "check", *named]
     service.path.parent.mkdir(parents=True, exist_ok=True)
     service.path.write_text(service.write(command, check, loaded.folder.absolute()), encoding="utf-8")
     service.path.chmod(0o644)

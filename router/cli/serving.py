@@ -12,6 +12,7 @@ import signal
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,7 +27,8 @@ from router.cli.common import (
     say,
 )
 from router.cli.hangup import Hangup, stop_with_terminal
-from router.cli.refused import REFUSALS, explain
+from router.cli.log_file import keep_small
+from router.cli.refused import REFUSALS, explain, say_away
 from router.cli.routers import Router, leave_router, note_reload, note_router, record_of, url_of
 from router.config.across import check_recorded
 from router.config.certificate import CertificateUnusable, read_certificate
@@ -39,6 +41,7 @@ from router.edge.http.asgi import AsgiApp
 from router.edge.server import Server
 from router.edge.server import run as run_loop
 from router.edge.tls import TlsFiles
+from router.loop.supervisor import supervise
 from router.screen.figures import plural
 from router.telemetry import events
 from router.wiring.build import build_house
@@ -74,6 +77,7 @@ class Order:
     as_json: bool
     with_ledger: bool
     began: float
+    log_file: Path | None = None
 
 
 class Serving:
@@ -98,6 +102,7 @@ class Serving:
         self._url = url_of(*listener.getsockname()[:2], is_tls=self._tls is not None)
         self._record: Router | None = None
         """For other commands. Workers leave this to their parent."""
+        self._rotating: asyncio.Task[None] | None = None
 
     def run(self) -> int:
         run_loop(self._main)
@@ -185,7 +190,10 @@ class Serving:
             events.worker_started(pid=os.getpid(), took_ms=took_ms)
             parent.note_ready()
         built.begin(reports_troubles=parent is None or parent.number == 1)
-        for warning in (*loaded.warnings, *warn_of_expiry(loaded)) if parent is None else ():
+        if self._order.log_file is not None:
+            self._rotating = supervise(partial(keep_small, self._order.log_file), name="rotate log")
+        away = [say_away(file.path, found.cause) for file in built.house.state.files.values() if (found := file.failing)]
+        for warning in (*loaded.warnings, *away, *warn_of_expiry(loaded)) if parent is None else ():
             events.config_warned(warning=warning)
         if self._screen is not None:
             _start_screen(self._screen, loaded, self._url, with_ledger=self._order.with_ledger)
@@ -199,6 +207,8 @@ class Serving:
         _say_stopping(self._loaded, self._admission, self._screen, as_json=self._order.as_json)
 
     async def _close(self) -> None:
+        if self._rotating is not None:
+            self._rotating.cancel()
         if self._record is not None:
             leave_router(self._record)
         await self._built.close()

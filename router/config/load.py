@@ -210,6 +210,31 @@ def find_keys(config_path: Path, known: Callable[[], Known]) -> KeyPlace:
     return KeyPlace(_keys_path(config, folder), config, config_path, folder)
 
 
+@dataclass(frozen=True, slots=True)
+class Files:
+    """The files of a config, whether they exist or not."""
+
+    config: Path | None
+    folder: Path
+    ledger: Path | None
+    store: Path | None
+    keys: Path
+    personal: Path
+    policies: tuple[Path, ...]
+    """The operator's own."""
+
+
+def find_files(path: Path | None, known: Callable[[], Known]) -> Files:
+    """Raises `ConfigError`."""
+    config, folder = _load_shape(path, known)
+    blocks = [block for block in config.policies if isinstance(block, Mapping)]
+    settings = [content for block in blocks for content in block.values() if isinstance(content, Mapping)]
+    personal = next((str(content["personal"]) for content in settings if content.get("personal")), "personal.json")
+    own = tuple(folder / expand(str(block["file"])) for block in blocks if block.get("file"))
+    store = folder / expand(config.store.path) if config.store.path else None
+    return Files(path, folder, _ledger_path(config, folder), store, _keys_path(config, folder), folder / expand(personal), own)
+
+
 def load_ledger_path(path: Path | None, known: Callable[[], Known]) -> Path | None:
     """Raises `ConfigError`."""
     return _ledger_path(*_load_shape(path, known))

@@ -75,7 +75,8 @@ class TargetSettings(Settings):
     @classmethod
     def _is_a_name(cls, value: str) -> str:
         if not _NAME.fullmatch(value):
-            raise ValueError("must be 1 to 64 letters, digits, dots, hyphens or underscores, a letter or digit first")
+            letters = "1 to 64 letters from a to z, digits, dots, hyphens or underscores, a letter or digit first"
+            raise ValueError(f"must be {letters}: it is sent in headers")
         return value
 
     @field_validator("base_url")

@@ -70,6 +70,8 @@ class TandemError(Exception):
     code = "internal_error"
     is_retryable = False
     """Whether another target may be tried, while nothing has been sent to the caller."""
+    told: tuple[tuple[str, str], ...] = ()
+    """Headers on what is left of the caller's own limits, once they were asked for."""
 
     def __init_subclass__(cls, *, status: int | None = None, code: str | None = None) -> None:
         cls.status = cls.status if status is None else status

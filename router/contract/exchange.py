@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from router.contract.caller import LOCAL, Caller
+from router.contract.clock import CLOCK
 from router.contract.errors import Superseded, TandemError, Unavailable
 from router.contract.facts import AttemptOpened, Fact, QuestionEnded, Queued
 from router.contract.relay import RouteRequest
@@ -50,6 +51,8 @@ class Deadline(Struct, frozen=True):
     """When a request with all its attempts must be over, on the monotonic clock."""
 
     at: float
+    paused_seconds: float = 0.0
+    """By how much pauses of this process have moved it."""
 
     def left(self, now: float) -> float:
         return max(0.0, self.at - now)
@@ -188,6 +191,8 @@ class Confirming(Protocol):
         ...
 
 
+_EARLY_SECONDS = 0.001
+"""A loop may call a little early."""
 _NOTHING: dict[type[object], Any] = {}
 _CALLS = (AttemptOpened, Queued)
 
@@ -245,6 +250,20 @@ class Exchange(Struct, eq=False):
     def leave_unrecorded(self) -> None:
         """Note what comes for nobody: the attempts of the job that it became are recorded, each as an exchange of its own."""
         self.observers = UNOBSERVED
+
+    def move_deadline(self, seconds: float) -> None:
+        """Give the request the time of a pause, in which this process could not work on it."""
+        self.deadline = Deadline(self.deadline.at + seconds, self.deadline.paused_seconds + seconds)
+
+    def find_time_left(self, now: float) -> float:
+        """Seconds until the deadline, for a timer that may be late: 0 once it has passed."""
+        CLOCK.look()
+        left = self.deadline.left(now)
+        return left if left > _EARLY_SECONDS else 0.0
+
+    def describe_deadline(self) -> str:
+        seconds = self.deadline.at - self.deadline.paused_seconds - self.began
+        return f"the request's deadline of {seconds:g} s has passed"
 
     def first_call_at(self) -> float | None:
         """When it first waited for a second opinion, a queue or a target. Until then it is Tandem's own time."""

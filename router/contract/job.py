@@ -80,7 +80,7 @@ class Job(Struct, frozen=True):
     caller: Caller
     created_at: float
     body: bytes
-    """The request; empty for outside work (`router/jobs/outside.py`). Only `claim` and `find_body` return it."""
+    """The request, or the task of outside work (`router/jobs/outside.py`). Only `claim` and `find_body` return it."""
     headers: Mapping[str, str]
     """Headers needed to serve it, never keys. Only `claim` returns them; deleted at the end."""
     queued: bytes
@@ -97,6 +97,8 @@ class Job(Struct, frozen=True):
     ended_at: float | None = None
     is_cancelled: bool = False
     """The owner stops as soon as it knows."""
+    is_newly_cancelled: bool = False
+    """Set by `cancel` for a running job that nobody had cancelled before."""
     is_handed_out: bool = False
     """The caller has read this attempt's content, which another attempt would contradict."""
     is_unrecorded: bool = False

@@ -142,7 +142,7 @@ class Refusal(NamedTuple):
 
 
 def write_refusal(error: TandemError, dialect: Dialect, request_id: str) -> Refusal:
-    more = (*id_headers(request_id), *refusal_headers(error))
+    more = (*id_headers(request_id), *refusal_headers(error), *error.told)
     if isinstance(error, RateLimited):
         more += limit_headers(error.left, dialect)
     if isinstance(error, UpstreamRefused) and passes_unchanged(error):

@@ -87,15 +87,18 @@ class Dispatcher:
         return self._try_in_queues(context) if live.queues.is_on else self._try_targets(context)
 
     async def _try_within(self, holding: Holding, context: DispatchContext) -> Ending:
-        """For a caller with limits: usage is counted however the attempts end."""
+        """For a caller with limits: usage is counted however the attempts end, and a refusal tells what is left."""
         try:
             return await (self._try_in_queues(context) if context.live.queues.is_on else self._try_targets(context))
+        except TandemError as error:
+            error.told = holding.told
+            raise
         finally:
             holding.settle()
 
     async def _try_in_queues(self, context: DispatchContext) -> Ending:
         """For targets with quotas. Once a wait has sent the head, a failure is an event of the stream."""
-        waiting = WaitingSink(context.sink, context.exchange, context.decision, context.decided.view)
+        waiting = WaitingSink(context.sink, context.exchange, context.decision, context.decided.view, context.holding)
         try:
             return await self._try_targets(replace(context, sink=waiting), waiting)
         except TandemError as error:

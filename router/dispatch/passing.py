@@ -43,7 +43,7 @@ async def pass_on(
         request = replace(request, headers=(*request.headers, *reachable.trace(exchange)))
     exchange.note(PassedOn(f"pass_through names {target.name} for {passed.route}"))
     exchange.note(AttemptOpened(began, target, "", ()))
-    timer = loop.call_later(exchange.deadline.at - began, sink.expire, exchange.deadline.at - exchange.began)
+    timer = loop.call_later(exchange.deadline.at - began, sink.expire, exchange, clock)
     call: UpstreamCall | None = None
     error: TandemError | None = None
     code: str | None = _ABANDONED
@@ -153,11 +153,14 @@ class _PassingSink:
             self._caller.fail(error)
         self._settle(error)
 
-    def expire(self, seconds: float) -> None:
-        name = self._reachable.target.name
-        if not self.finished.done():
-            self.fail(UpstreamTimeout(name, f"the request's deadline of {seconds:g} s has passed"))
-            self.is_over = False  # the call is still open
+    def expire(self, exchange: Exchange, clock: Callable[[], float]) -> None:
+        if self.finished.done():
+            return
+        if left := exchange.find_time_left(clock()):
+            self.finished.get_loop().call_later(left, self.expire, exchange, clock)
+            return
+        self.fail(UpstreamTimeout(self._reachable.target.name, exchange.describe_deadline()))
+        self.is_over = False  # the call is still open
 
     def _settle(self, error: TandemError | None) -> None:
         if not self.finished.done():

@@ -6,6 +6,7 @@ target seems to have no free slot, and another would begin much sooner.
 
 import asyncio
 
+from router.contract.clock import CLOCK
 from router.contract.errors import TandemError, UpstreamQueued
 from router.contract.request import RequestView
 from router.contract.target import Target
@@ -15,6 +16,7 @@ from router.dispatch.relay import Relay
 from router.dispatch.rules import candidates_of
 
 _LOOK_AGAIN_SECONDS = 1.0
+_EARLY_SECONDS = 0.001
 _TIMES_USUAL = 2.0
 """Times the usual wait, for a target that usually exceeds the limit: it may have no queue at all."""
 _FIRST_LOOK_SECONDS = 2.0
@@ -31,7 +33,7 @@ def max_wait_of(view: RequestView, target: Target) -> float | None:
 class Patience:
     """Ends a call whose first byte is overdue if another target would begin sooner."""
 
-    __slots__ = ("_live", "_max_seconds", "_others", "_relay", "_timer")
+    __slots__ = ("_first_seconds", "_live", "_max_seconds", "_others", "_relay", "_timer")
 
     def __init__(self, relay: Relay, live: LiveStatistics, max_seconds: float | None) -> None:
         self._relay, self._live, self._max_seconds = relay, live, max_seconds
@@ -39,7 +41,8 @@ class Patience:
         self._timer: asyncio.TimerHandle | None = None
         if self._others:
             usual = live.of(relay.opened.target).pace.usual_seconds(relay.context.decision.prompt_tokens)
-            self._wait(max(_FIRST_LOOK_SECONDS if max_seconds is None else max_seconds, _TIMES_USUAL * usual))
+            self._first_seconds = max(_FIRST_LOOK_SECONDS if max_seconds is None else max_seconds, _TIMES_USUAL * usual)
+            self._wait(self._first_seconds)
             relay.finished.add_done_callback(self._drop)
 
     def _wait(self, seconds: float) -> None:
@@ -50,8 +53,10 @@ class Patience:
         if relay.has_reached_caller:
             return
         now = relay.context.clock()
-        waited = now - relay.opened.at
-        if any(self._is_sooner(target, waited, now) for target in self._others):
+        waited = CLOCK.ran(relay.opened.at, now)
+        if waited < self._first_seconds - _EARLY_SECONDS:  # this process was paused: read first what came meanwhile
+            self._wait(self._first_seconds - waited)
+        elif any(self._is_sooner(target, waited, now) for target in self._others):
             name = relay.opened.target.name
             relay.fail(UpstreamQueued(name, f'target "{name}" had not begun after {waited:.1f} s'))
         else:

@@ -5,6 +5,7 @@ from contextlib import suppress
 
 from msgspec import Struct
 
+from router.contract.clock import CLOCK
 from router.contract.errors import TandemError, UpstreamCut, UpstreamRefused, UpstreamTimeout
 from router.contract.facts import AttemptOpened, FirstToken
 from router.contract.relay import Flow, Sink
@@ -65,7 +66,7 @@ class SilenceWatch:
         limit = timeouts.stall_seconds
         if stream.first_token_at is None:
             limit = max(limit, timeouts.first_byte_seconds)
-        if now - self._content_at < limit - 0.001:
+        if CLOCK.ran(self._content_at, now) < limit - 0.001:
             return False
         stream.fail(UpstreamTimeout(name, f'target "{name}" sent no event for {limit:g} s'))
         return True
@@ -237,8 +238,11 @@ class StreamedAnswer(Struct, eq=False):
 
     def expire(self) -> None:
         exchange = self.context.exchange
-        seconds = exchange.deadline.at - exchange.began
-        self.fail(UpstreamTimeout(self._target, f"the request's deadline of {seconds:g} s has passed"))
+        if left := exchange.find_time_left(self.context.clock()):
+            if not self.finished.done():
+                self.finished.get_loop().call_later(left, self.expire)
+            return
+        self.fail(UpstreamTimeout(self._target, exchange.describe_deadline()))
 
     def _break(self, error: TandemError, tail: Tail) -> None:
         """End a broken stream: with an error event if a frame may follow, without a proper end."""

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable
 
 from router.contract.caller import SessionKey
+from router.contract.clock import CLOCK
 from router.contract.decision import Decision
 from router.contract.errors import Superseded, TandemError, TiersBusy
 from router.contract.exchange import CancelReason, Exchange, saying_why
@@ -24,6 +25,7 @@ from router.dialects.table import SPECS
 from router.dispatch.context import DispatchContext
 from router.dispatch.passed_headers import STREAM_HEADERS
 from router.dispatch.streaming import HEARTBEAT, HEARTBEAT_SECONDS
+from router.limits.callers import Holding
 from router.limits.queue import SIDE_WAIT_SECONDS, Expected, Permit, TargetQueue, Waiter
 
 _LOOK_SECONDS = 0.5
@@ -34,9 +36,11 @@ _MIN_SECONDS = 0.1
 class WaitingSink(WatchedSink):
     """Sink for a request that may queue. Once the head is out, a target's head becomes a fact."""
 
-    def __init__(self, caller: AnswerSink, exchange: Exchange, decision: Decision, view: RequestView) -> None:
+    def __init__(
+        self, caller: AnswerSink, exchange: Exchange, decision: Decision, view: RequestView, holding: Holding | None = None
+    ) -> None:
         super().__init__(caller)
-        self._exchange, self._decision, self._view = exchange, decision, view
+        self._exchange, self._decision, self._view, self._holding = exchange, decision, view, holding
         self.has_head = False
         self._say: Callable[[], Waiting] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -84,13 +88,14 @@ class WaitingSink(WatchedSink):
             self.write(HEARTBEAT)
 
     def _head(self) -> Headers:
-        decision = self._decision
+        decision, holding = self._decision, self._holding
         return (
             *id_headers(self._exchange.id),
             *STREAM_HEADERS,
             QUEUED,
             ("x-tandem-because", header_text(decision.because)),
             ("x-tandem-score", f"{decision.score:.3f}"),
+            *(holding.told if holding is not None else ()),
         )
 
 
@@ -147,7 +152,7 @@ async def await_turn(
         sink.begin_wait(lambda: _say(target, queue.look(waiter, clock())))
     permit = None
     try:
-        permit = await _wait(context, queue, waiter, now + max_wait)
+        permit = await _wait(context, queue, waiter, now, max_wait)
     finally:
         if sink is not None:
             sink.end_wait()
@@ -159,13 +164,13 @@ async def await_turn(
     return permit
 
 
-async def _wait(context: DispatchContext, queue: TargetQueue, waiter: Waiter, until: float) -> Permit | None:
+async def _wait(context: DispatchContext, queue: TargetQueue, waiter: Waiter, began: float, max_wait: float) -> Permit | None:
     """None if the turn will not come in time, perhaps seen early: callers that had less go first."""
     clock = context.clock
     with saying_why(context.exchange):
         try:
             while waiter.permit is None:
-                left = until - clock()
+                left = max_wait - CLOCK.ran(began, clock())
                 if left <= 0 or queue.look(waiter, clock()).seconds > left + _LOOK_SECONDS:
                     return None
                 await asyncio.wait((waiter.let_in,), timeout=min(left, _LOOK_SECONDS))

@@ -3,9 +3,13 @@
 import asyncio
 from collections.abc import Callable
 
+from router.contract.clock import CLOCK
+
 _NEVER = float("inf")
 _EARLY_SECONDS = 0.001
 """A loop may call a little early; a deadline this much nearer needs no new timer."""
+_GRACE_SECONDS = 5.0
+"""What a peer is given after a pause of this process in which its deadline passed."""
 
 
 class DeadlineTimer:
@@ -57,7 +61,10 @@ class DeadlineTimer:
         on_deadline = self.on_deadline
         if on_deadline is None:
             return
-        if self._loop.time() < self._at - _EARLY_SECONDS:
+        now = self._loop.time()
+        if CLOCK.has_paused(self._at, now):  # read first what came meanwhile
+            self._at = now + _GRACE_SECONDS
+        if now < self._at - _EARLY_SECONDS:
             self._handle = self._loop.call_at(self._at, self._check)
             return
         self.clear()

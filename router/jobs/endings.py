@@ -56,12 +56,12 @@ async def cancel_revoked(store: JobStore, is_revoked: Callable[[Job], bool]) -> 
 
 
 async def _cancel(store: JobStore, job: Job) -> EndedWork | None:
-    """None if it has ended meanwhile."""
+    """None if it has ended meanwhile, or another process has cancelled it."""
     if (found := await store.find(job.id, None)) is None or found.state in FINAL:
         return None
     after = await store.cancel(job.id, None, ending := write_revoked(found))
     if after is None or after.state not in FINAL:
-        return EndedWork(job.key, "running_jobs") if after is not None else None
+        return EndedWork(job.key, "running_jobs") if after is not None and after.is_newly_cancelled else None
     return EndedWork(job.key, "waiting_jobs") if after.ended_at == ending.at else None
 
 

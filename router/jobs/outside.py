@@ -8,11 +8,12 @@ of the job's response, and its change is the message.
 import secrets
 import time
 
+import orjson
 from msgspec.structs import replace
 
 from router.contract.caller import Caller
 from router.contract.errors import JobGone, TooManyJobs
-from router.contract.job import FINAL, LOG_ID, Job, JobEnding, JobState, JobStore, JobTerms
+from router.contract.job import FINAL, LOG_ID, MAX_TITLE, Job, JobEnding, JobState, JobStore, JobTerms
 from router.contract.request import Json, JsonObject
 from router.dialects.composer import Answer
 from router.dialects.fields import as_text
@@ -28,6 +29,8 @@ LEASE_SECONDS = 60.0
 """Longer than that of a runner: while a router restarts, it cannot be told that the agent still works."""
 _COME_BACK_SECONDS = 5.0
 _OUTSIDE = "outside-"
+_TASK = b'{"agent":true,'
+"""How the body of a job begins whose task only an agent can do."""
 _LOGGED = "response.reasoning_summary_text.delta"
 
 
@@ -54,16 +57,22 @@ class AgentComposer(ResponsesComposer):
         return {**self._response(status), "background": True}
 
 
-def write_job(request_id: str, caller: Caller, key: str | None, title: str) -> Job:
+def write_job(request_id: str, caller: Caller, key: str | None, task: str) -> Job:
     """A job whose owner is outside. That name is not of a process: nobody can look whether it is gone."""
     state, owner, now = JobState.RUNNING, f"{_OUTSIDE}{secrets.token_hex(16)}", time.time()
-    job = Job(job_id_of(request_id), caller, now, b"", {}, b"", key, title=title, state=state, attempt=1, owner=owner)
+    title, body = " ".join(task.split())[:MAX_TITLE], _TASK + orjson.dumps({"input": task})[1:]
+    job = Job(job_id_of(request_id), caller, now, body, {}, b"", key, title=title, state=state, attempt=1, owner=owner)
     return replace(job, queued=write_response(AgentComposer(job).describe("queued")))
 
 
 def is_outside(job: Job) -> bool:
     """Whether a job's owner is not a router."""
     return job.owner.startswith(_OUTSIDE)
+
+
+def is_of_agent(job: Job) -> bool:
+    """Whether a claimed job is an agent's, whose command is gone. Older releases kept no task."""
+    return not job.body or job.body.startswith(_TASK)
 
 
 async def begin(store: JobStore, job: Job, terms: JobTerms, most: int | None) -> int:

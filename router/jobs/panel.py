@@ -12,7 +12,7 @@ from router.contract.caller import LOCAL, Caller
 from router.contract.digits import parse_exactly
 from router.contract.errors import BadRequest, JobGone, JobsUnavailable, NotFound, NotPermitted, RateLimited
 from router.contract.exchange import work_here
-from router.contract.job import FINAL, MAX_TITLE, Job, JobEnding, JobState, JobStore
+from router.contract.job import FINAL, Job, JobEnding, JobState, JobStore
 from router.contract.keys import rights_of
 from router.contract.limits import Limits
 from router.contract.request import Json, JsonObject
@@ -340,13 +340,13 @@ class OutsideJobs:
         return await page(asked, await read_small_body(asked, self._limits(), _MAX_AGENT_BYTES))
 
     async def _begin(self, asked: Asked, body: JsonObject) -> Answer:
-        title = " ".join(_text(body, "task").split())
-        if not title:
+        task = _text(body, "task")
+        if not task.strip():
             raise BadRequest("task: must not be empty", param="task")
         if not asked.rights.may_delegate:
             raise NotPermitted("this key does not have the right to delegate work (may_delegate)")
         store = await self._jobs.open(self._house)
-        job = outside.write_job(asked.request_id, asked.caller, asked.key, title[:MAX_TITLE])
+        job = outside.write_job(asked.request_id, asked.caller, asked.key, task)
         number = await outside.begin(store, job, self._house.plan.jobs, asked.rights.jobs_in_flight)
         if self._jobs.runner is not None:
             self._jobs.runner.wake()

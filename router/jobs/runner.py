@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 
+from router.contract.clock import CLOCK
 from router.contract.errors import ResponseForgotten
 from router.contract.exchange import CancelReason, Deadline, Exchange
 from router.contract.job import Job, JobEnding, JobState, JobStore
@@ -14,7 +15,7 @@ from router.contract.request import JsonObject
 from router.contract.rights import NOTHING
 from router.contract.stores import StoreUnusable
 from router.dialects.refusals import failure_words
-from router.dialects.responses.background import is_busy, request_id_of, write_arrival
+from router.dialects.responses.background import is_broken_off, is_busy, request_id_of, write_arrival
 from router.dialects.responses.failures import read_refusal, write_error
 from router.dialects.responses.logged import parse_response, write_response
 from router.edge.admission import report_fault
@@ -22,10 +23,11 @@ from router.edge.routes import new_request_id
 from router.house import House
 from router.jobs.endings import REVOKED, EndedWork, cancel_revoked, write_lost_entry, write_revoked
 from router.jobs.log_sink import LogSink, SharedLog, read_again
-from router.jobs.outside import end_lost
+from router.jobs.outside import end_lost, is_of_agent
 from router.loop.supervisor import supervise
 from router.loop.tasks import spawn
 from router.plan import Plan
+from router.stores.job_records import MOST_ATTEMPTS
 from router.stores.owners import name_owner
 from router.telemetry import events
 
@@ -119,7 +121,7 @@ class Runner:
 
     def is_revoked(self, job: Job) -> bool:
         """Whether the key that a job was begun with no longer works."""
-        return rights_of(self._house.plan.keys, job.caller, job.key, time.time()) is NOTHING
+        return rights_of(self._house.plan.keys, job.caller, job.key, CLOCK.trusted()) is NOTHING
 
     def drop(self, job_id: str) -> None:
         """Stop a job that was deleted, if it runs here."""
@@ -209,6 +211,8 @@ class Runner:
         try:
             defect = await self._serve_patiently(attempt, writing)
             await sink.parse_heavy()
+            if defect is None and await self._is_interrupted(attempt):
+                await self._begin_again(attempt)
             if not sink.is_lost:
                 sink.close(*_conclude(attempt, defect))
             await writing
@@ -260,6 +264,28 @@ class Runner:
         attempt.sink.forget_refusal()
         attempt.exchange = self._arrive(attempt.job, attempt.exchange.plan, attempt.exchange.deadline)
         return True
+
+    async def _is_interrupted(self, attempt: _Attempt) -> bool:
+        """Whether a job failed for a pause of this process, during which its target hung up, and may be begun again."""
+        job, sink, now = attempt.job, attempt.sink, self._house.clock()
+        if attempt.hung_up.is_set() or sink.state not in (JobState.RUNNING, JobState.FAILED):
+            return False
+        if not is_broken_off(sink.refusal, sink.error) or not CLOCK.has_paused(attempt.exchange.began, now):
+            return False
+        with suppress(StoreUnusable):
+            found = await self._store.find(job.id, None)
+            return found is not None and not found.is_handed_out and job.attempt < MOST_ATTEMPTS
+        return False
+
+    async def _begin_again(self, attempt: _Attempt) -> None:
+        """Release a job, so that it is claimed again, by this runner too."""
+        attempt.drop()
+        await self._house.state.entries.sync()
+        while True:
+            with suppress(StoreUnusable):
+                await self._store.release(attempt.job)
+                return
+            await asyncio.sleep(_LOOK_SECONDS)
 
     def _is_put_off(self, attempt: _Attempt) -> bool:
         left = attempt.exchange.deadline.left(self._house.clock())
@@ -326,7 +352,7 @@ class Runner:
 
     async def _take_over(self, job: Job) -> None:
         """Record the cost of a dead owner's attempt, then release the job; finish it if its log is complete."""
-        if job.body:
+        if not is_of_agent(job):
             found = await read_again(self._store, job.id, self._shared)
             self._house.state.entries.append(await write_lost_entry(self._house, job, found))
             await self._house.state.entries.sync()
@@ -341,7 +367,7 @@ class Runner:
 
     async def _end_lost(self, job: Job) -> None:
         """End a job that cannot be begun again: its caller has read what another attempt would contradict."""
-        if not job.body:
+        if is_of_agent(job):
             await end_lost(self._store, job)
             return
         found = await read_again(self._store, job.id, self._shared)

@@ -16,6 +16,7 @@ from contextlib import suppress
 
 import orjson
 
+from router.contract.clock import CLOCK
 from router.contract.job import JobState, JobStore, WebhookEvent
 from router.contract.stores import StoreUnusable
 from router.contract.webhooks import JobEvent, JobWebhook
@@ -46,8 +47,9 @@ _GONE = "status 410"
 class Webhooks:
     """Sends what is due, as long as the config names an address. Without one, nothing runs and nothing is noted."""
 
-    def __init__(self, store: JobStore, post: Post | None = None, clock: Callable[[], float] = time.time) -> None:
-        self._store, self._post, self._clock = store, post or _post_json, clock
+    def __init__(self, store: JobStore, post: Post | None = None, clock: Callable[[], float] | None = None) -> None:
+        self._store, self._post = store, post or _post_json
+        self._clock, self._expires_by = clock or time.time, clock or CLOCK.trusted
         self._hooks: dict[str, JobWebhook] = {}
         self._busy: set[str] = set()
         """The addresses that are being sent to."""
@@ -127,7 +129,7 @@ class Webhooks:
             now = self._clock()
             if not reason:
                 await self._store.note_delivered(event.id)
-            elif reason == _GONE or now >= event.at + GIVE_UP_SECONDS:
+            elif reason == _GONE or self._expires_by() >= event.at + GIVE_UP_SECONDS:
                 await self._give_up(event, reason)
             else:
                 await self._store.note_undelivered(event.id, next_try(event, now))
@@ -154,7 +156,8 @@ class Webhooks:
 def next_try(event: WebhookEvent, now: float) -> float:
     """When an event that has not arrived is sent again: in a minute, then after twice as long each time, at 72 hours last."""
     pause = min(_FIRST_PAUSE_SECONDS * 2.0 ** min(event.tries, 20), _LONGEST_PAUSE_SECONDS)
-    return min(now + pause, event.at + GIVE_UP_SECONDS)
+    last = event.at + GIVE_UP_SECONDS
+    return last if now < last < now + pause else now + pause
 
 
 def write_event(event: WebhookEvent) -> bytes:

@@ -68,7 +68,18 @@ NO_LIMITS = CallerLimits(None, CallerRates(), Budgets())
 class Holding:
     """What one request takes of its caller's limits, from before its first attempt until it is settled."""
 
-    __slots__ = ("_counted", "_decided", "_exchange", "_is_admitted", "_limits", "_money", "_noted", "_rights", "_route")
+    __slots__ = (
+        "_counted",
+        "_decided",
+        "_exchange",
+        "_is_admitted",
+        "_limits",
+        "_money",
+        "_noted",
+        "_rights",
+        "_route",
+        "told",
+    )
 
     def __init__(
         self,
@@ -82,9 +93,11 @@ class Holding:
         self._noted, self._is_admitted = len(exchange.journal), False
         self._counted: Counted | None = None
         self._money: Money | None = None
+        self.told: Headers = ()
+        """What an answer, or a refusal, tells the caller of its limits."""
 
     async def admit(self, target: Target) -> Headers:
-        """Take what an attempt at this target needs. Returns what the answer is to tell the caller, once.
+        """Take what an attempt at this target needs. Returns `told`, once.
 
         Raises a `TandemError` where the caller may not go there, or too little is left.
         """
@@ -98,13 +111,17 @@ class Holding:
             return ()
         self._counted = await limits.rates.hold(caller, rights, self._decided)
         self._is_admitted, decided = True, self._decided
-        told = limit_headers(self._counted.left, self._exchange.arrival.dialect) if self._counted is not None else ()
+        if self._counted is not None:
+            self.told = limit_headers(self._counted.left, self._exchange.arrival.dialect)
         if not rights.has_budget or decided is None:
-            return told
+            return self.told
         if decided.view.operation is Operation.COUNT_TOKENS:
-            return told + limits.budgets.headers(limits.budgets.limits_of(caller, rights))
-        self._money = await limits.budgets.hold(caller, rights, decided, target)
-        return told + limits.budgets.headers(self._money.limits)
+            limited = limits.budgets.limits_of(caller, rights)
+        else:
+            self._money = await limits.budgets.hold(caller, rights, decided, target)
+            limited = self._money.limits
+        self.told += limits.budgets.headers(limited)
+        return self.told
 
     @property
     def cap(self) -> Cap | None:

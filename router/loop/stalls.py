@@ -1,7 +1,8 @@
 """Watches the event loop for steps that hold it up. Requests pay nothing for it.
 
 A timer beats on the loop. A thread looks at the beats and, when one is late, at what the loop is doing, so that the log can
-name it. A beat is late as well when the machine is too busy to run the process.
+name it. A beat is late as well when the machine is too busy to run the process, or when that was paused: the process's clock
+learns it from here, and leaps of the time of day too.
 """
 
 import asyncio
@@ -12,6 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType
 
+from router.contract.clock import CLOCK, Clock
 from router.telemetry import events
 from router.telemetry.metrics import Buckets
 
@@ -29,8 +31,14 @@ _BOUNDS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 class LoopWatch:
     """Counts how long the loop was held up, and reports it once a minute at most."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic, start_seconds: float = _START_SECONDS) -> None:
-        self._clock, self._start_seconds = clock, start_seconds
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.monotonic,
+        start_seconds: float = _START_SECONDS,
+        process_clock: Clock = CLOCK,
+    ) -> None:
+        self._clock, self._start_seconds, self._process_clock = clock, start_seconds, process_clock
+        self._has_leapt = False
         self.stalls = Buckets(_BOUNDS, {(): [0.0] * (len(_BOUNDS) + 2)})
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -46,9 +54,11 @@ class LoopWatch:
         """Watch the running loop from now on."""
         self._loop, self._thread_id = asyncio.get_running_loop(), threading.get_ident()
         self._timer = self._loop.call_later(self._start_seconds, self._begin)
+        self._process_clock.expect(self._clock() + self._start_seconds)
 
     def close(self) -> None:
         self._is_closed.set()
+        self._process_clock.expect()
         if self._timer is not None:
             self._timer.cancel()
 
@@ -60,14 +70,24 @@ class LoopWatch:
 
     def _beat(self) -> None:
         now = self._clock()
+        self._process_clock.look()
+        self._look_for_a_leap()
         if now - self._due >= STALL_SECONDS:
             self._note(now)
         worked = time.thread_time()
         is_idle, self._worked = worked - self._worked < _IDLE_PART * self._pause, worked
         self._pause = _IDLE_SECONDS if is_idle else _BEAT_SECONDS
         self._due = now + self._pause
+        self._process_clock.expect(self._due)
         assert self._loop is not None
         self._timer = self._loop.call_later(self._pause, self._beat)
+
+    def _look_for_a_leap(self) -> None:
+        self._process_clock.trusted()
+        seconds = self._process_clock.leap_seconds
+        if seconds and not self._has_leapt:
+            events.clock_leapt(seconds=seconds)
+        self._has_leapt = bool(seconds)
 
     def _note(self, now: float) -> None:
         self.stalls.observe((), now - self._due)

@@ -10,7 +10,7 @@ from typing import TypeVar
 from router.contract.errors import BadRequest, NotFound, Unavailable
 from router.contract.past import PageRow, SessionSums, TurnsAsked
 from router.contract.request import JsonObject
-from router.contract.stores import AskedTooMuch, StoreUnusable
+from router.contract.stores import RETRY_AFTER_SECONDS, AskedTooMuch, StoreUnusable
 from router.contract.words import Outcome, Tier
 from router.edge.control.panel import Answer, Asked, Page, as_json
 from router.house import House
@@ -116,7 +116,8 @@ async def ask_ledger(
         except AskedTooMuch as error:
             raise Unavailable("too much to sum up in time: ask for a shorter span, or for fewer rows") from error
         except (StoreUnusable, OSError) as error:
-            raise Unavailable("the ledger cannot be read now; tandem check --live checks it") from error
+            words = "the ledger cannot be read now; tandem check --live checks it"
+            raise Unavailable(words, retry_after_seconds=RETRY_AFTER_SECONDS) from error
 
 
 def whose(asked: Asked) -> str | None:

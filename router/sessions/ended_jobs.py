@@ -1,11 +1,11 @@
 """Ended jobs that were not collected, in memory: answers of their session name them until they are read."""
 
 import asyncio
-import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from router.contract.caller import Caller
+from router.contract.clock import CLOCK
 from router.contract.job import FINAL, USUAL_TERMS, EndedJob, Job, JobEnding, JobState, JobStore
 from router.contract.relay import Headers
 from router.contract.words import Tier
@@ -19,7 +19,7 @@ _KEEP_SECONDS = USUAL_TERMS.keep_hours * 3_600
 class EndedJobs:
     """Ended jobs by id and session, and counts of this process's endings. Empty in a router without jobs."""
 
-    def __init__(self, keep_seconds: float = _KEEP_SECONDS, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, keep_seconds: float = _KEEP_SECONDS, clock: Callable[[], float] = CLOCK.trusted) -> None:
         self._keep_seconds, self._clock = keep_seconds, clock
         self._jobs: dict[str, EndedJob] = {}
         self.by_session: dict[tuple[Caller, str | None], dict[str, EndedJob]] = {}

@@ -12,6 +12,8 @@ from router.dialects.responses.logged import cut_after
 from router.stores.watches import Watch, Watches
 
 MOST_ATTEMPTS = 3
+AHEAD_SECONDS = 86_400.0
+"""An event that is due later than this was noted while the clock was ahead: no pause between two tries is as long."""
 """A job that killed its owner three times would kill the next one, too."""
 SEEN = "id, caller, at, key, session, title, tier, state, attempt, owner, ended_at, is_cancelled, is_handed_out, is_collected"
 FOUND = f"{SEEN}, queued"
@@ -40,7 +42,7 @@ def to_row(job: Job) -> tuple[object, ...]:
     )
 
 
-def to_job(row: Sequence[Any], *, is_unrecorded: bool = False, is_lost: bool = False) -> Job:
+def to_job(row: Sequence[Any], *, is_unrecorded: bool = False, is_lost: bool = False, is_newly_cancelled: bool = False) -> Job:
     """A row of `SEEN`, `FOUND` or `WHOLE`."""
     row = (*row, *_UNREAD[len(row) - SEEN.count(",") - 1 :])
     name, caller, at, key, session, title, tier, state, attempt, owner, ended_at, *flags, queued, headers, body = row
@@ -64,6 +66,7 @@ def to_job(row: Sequence[Any], *, is_unrecorded: bool = False, is_lost: bool = F
         is_handed_out=is_handed_out,
         is_unrecorded=is_unrecorded,
         is_lost=is_lost,
+        is_newly_cancelled=is_newly_cancelled,
         is_collected=is_collected,
     )
 

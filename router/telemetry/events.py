@@ -465,9 +465,14 @@ def store_compacted(*, file: str, megabytes: int) -> None:
     _log.info("store.compacted", file=file, megabytes=megabytes)
 
 
-def clock_leapt(*, file: str, days: int) -> None:
+def store_clock_leapt(*, file: str, days: int) -> None:
     """The clock is more than a week ahead of the last run. Nothing is deleted by age until a later start confirms it."""
     _log.warning("store.clock_leapt", file=file, days=days)
+
+
+def clock_leapt(*, seconds: float) -> None:
+    """The time of day leapt by more than a minute while the router ran. Nothing expires for it until it has lasted a day."""
+    _log.warning("clock.leapt", seconds=round(seconds, 1))
 
 
 def budget_near(*, caller: str, period: str, spent_usd: float, limit_usd: float) -> None:
@@ -518,7 +523,8 @@ def task_failed(*, task: str, error: Exception, again_in_seconds: float) -> None
 def loop_stalled(*, seconds: float, step: str, where: str, stalls: int) -> None:
     """The event loop was held up, so all requests waited. `step` is the task or callback, `where` its line of code.
 
-    Once a minute at most; `stalls` counts those since the last report. A machine that is too busy can be the cause.
+    Once a minute at most; `stalls` counts those since the last report. A machine that is too busy can be the cause, or a pause
+    of the process. From a second on, waits and deadlines of requests under way leave it out.
     """
     _log.warning("loop.stalled", seconds=round(seconds, 3), step=step, where=where, stalls=stalls)
 

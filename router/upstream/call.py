@@ -6,6 +6,7 @@ from contextlib import suppress
 from msgspec import Struct
 
 from router.contract.caller import SessionKey
+from router.contract.clock import CLOCK
 from router.contract.errors import (
     UpstreamCut,
     UpstreamError,
@@ -253,7 +254,7 @@ class Call(Struct, eq=False):
         since = self._waiting_since
         if self._has_headers and self._connection is not None:
             since = max(since, self._connection.last_read_at)
-        return asyncio.get_running_loop().time() - since
+        return CLOCK.ran(since, asyncio.get_running_loop().time())
 
     def _check(self) -> None:
         """One timer for all waits: checks the silence and sleeps for the rest."""

@@ -8,6 +8,7 @@ import ssl
 from collections.abc import Callable
 from typing import TypeVar
 
+from router.contract.clock import CLOCK
 from router.contract.relay import Tls
 from router.upstream.address import Address, Proxy
 from router.upstream.connection import CannotConnect, Connection
@@ -27,10 +28,13 @@ class Dialer:
         return await self.dial_for(Connection, address, tls, within_seconds)
 
     async def dial_for(self, make: Callable[[], _P], address: Address, tls: Tls | None, within_seconds: float) -> _P:
+        began = asyncio.get_running_loop().time()
         try:
             async with asyncio.timeout(within_seconds):
                 return await self._dial(make, address, tls)
         except TimeoutError as error:
+            if CLOCK.has_paused(began, asyncio.get_running_loop().time()):
+                return await self.dial_for(make, address, tls, within_seconds)
             way = f" through the proxy in {address.proxy.variable}" if address.proxy is not None else ""
             raise CannotConnect(f"no connection{way} within {within_seconds:g} s") from error
         except ssl.SSLError as error:

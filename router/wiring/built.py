@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from router.contract.clock import CLOCK
 from router.contract.entry import FinishedWork
 from router.contract.notices import Notices
 from router.contract.relay import Warmable
@@ -90,6 +91,8 @@ class Built:
                 adapter.warm()
 
     def watch_loop(self) -> None:
+        CLOCK.on_pause.append(self.house.move_deadlines)
+        self.closing.callback(CLOCK.on_pause.remove, self.house.move_deadlines)
         self.closing.callback(self.house.state.loop_watch.close)
         self.house.state.loop_watch.start()
 

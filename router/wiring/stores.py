@@ -10,7 +10,7 @@ from router.contract.job import JobStore
 from router.contract.keys import digest_of
 from router.contract.shared import PostgresTerms
 from router.contract.spending import Span
-from router.contract.stores import EntryStore, ResponseStore, SessionStore, SharedUnusable
+from router.contract.stores import EntryStore, ResponseStore, SessionStore, SharedUnusable, StoreUnusable
 from router.jobs.jobs import Jobs, keep_in_memory
 from router.sessions.ended_jobs import EndedJobs
 from router.settle.kept import explain_row
@@ -139,15 +139,15 @@ def _make_on_disk(path: Path, keep_seconds: float, address: str, watches: Watche
     return SqliteJobs(writer, keep_seconds=keep_seconds, watches=watches)
 
 
-def hold_files(loaded: LoadedConfig, address: str, stack: ExitStack) -> bool:
+def hold_files(loaded: LoadedConfig, address: str, stack: ExitStack) -> list[StoreUnwritable]:
     """Take and migrate the files that workers write to, once for all of them. `stack` releases them.
 
-    False where the disk does not allow it for one of them now: workers try again, each for itself. Raises `StoreUnusable`, as
-    opening them does.
+    Returns why the disk does not allow it now for some: workers try again, each for itself. Raises `StoreUnusable`, as opening
+    them does.
     """
     ledger, has_own_jobs = loaded.ledger_path, loaded.shared_postgres is None
     jobs = ledger.with_name(JOBS_FILE) if ledger is not None and has_own_jobs else None
-    is_whole = True
+    away: list[StoreUnwritable] = []
     for path, migrations in ((ledger, LEDGER), (loaded.store_path, RESPONSES), (jobs, JOBS)):
         if path is None:
             continue
@@ -155,9 +155,9 @@ def hold_files(loaded: LoadedConfig, address: str, stack: ExitStack) -> bool:
         try:
             with suppress(*((StoreInUse,) if path is jobs else ())):  # left to the router that uses it
                 own.hold_for_workers()
-        except StoreUnwritable:
-            is_whole = False
-    return is_whole
+        except StoreUnwritable as error:
+            away.append(error)
+    return away
 
 
 def read_spending(ledger: SqliteWriter, span: Span) -> Mapping[str, int]:
@@ -166,7 +166,10 @@ def read_spending(ledger: SqliteWriter, span: Span) -> Mapping[str, int]:
 
     if not ledger.was_open:
         ledger.check_written()
-    return SqliteEntryReader(ledger.path).read_spending(span)
+    try:
+        return SqliteEntryReader(ledger.path).read_spending(span)
+    except StoreUnusable as error:  # told to callers, who need not know the folder
+        raise StoreUnusable(str(error).replace(str(ledger.path), ledger.path.name)) from error
 
 
 def name_ledger(path: Path | None) -> str:

@@ -663,7 +663,10 @@ async def test_a_running_job_is_cancelled_by_its_owner_who_hears_of_it_when_it_r
     store.observe(Observing("https://a.example"))
     asked = await store.cancel("resp_1", ANN, make_ending(JobState.CANCELLED))
 
-    assert (asked.state, asked.is_cancelled) == (JobState.RUNNING, True)
+    again = await store.cancel("resp_1", ANN, make_ending(JobState.CANCELLED))
+
+    assert (asked.state, asked.is_cancelled) == (again.state, again.is_cancelled) == (JobState.RUNNING, True)
+    assert (asked.is_newly_cancelled, again.is_newly_cancelled) == (True, False)
     assert not await store.renew(job, OWNER, LEASE_SECONDS)
     assert await store.append(job, [make_segment(0)])
     assert await store.finish(job, make_ending(JobState.CANCELLED))

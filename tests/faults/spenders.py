@@ -20,7 +20,7 @@ from router.contract.keys import NewKey
 from tests.router.cli.workers.group import group_of
 from tests.tools.http import call, request_bytes
 from tests.tools.keyed import write_keys
-from tests.tools.sockets import open_socket
+from tests.tools.sockets import TERMINAL, open_socket
 from tests.tools.upstream import CHAT_STREAM_HEAD, Seen, Upstream, Wire, answer_json
 from tests.tools.waiting import later
 
@@ -30,8 +30,13 @@ BUDGETS = (0.02, 0.1, 0.5, 2.0)
 LIMITS = (None, None, 1, 40, 300, 2_000, 50_000, 300.0)
 LENGTHS = (1, 30, 300, 2_000, 6_000)
 FLIGHT_TOKENS = 50
+CUT_TOKENS = 2 * FLIGHT_TOKENS + 32
+"""Written of a stream until it is cut: one piece before the look, one after it, and what a look leaves to a target that is
+about to end its answer."""
 _TAG = re.compile(rb"h(\d+)r(\d+)x")
 _END_OF_PIECE = b"~"
+_REPEATS = re.compile(rb"response\.(?:[a-z_]+\.done|completed|incomplete)")
+"""From here on a response repeats what it said."""
 
 
 @dataclass
@@ -51,6 +56,11 @@ class Wish:
     received: int = 0
     has_left: bool = False
     moved: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def is_cut_in_time(self) -> bool:
+        """Whether its caller reads the answer piece by piece, so that the upstream is never ahead by more than one."""
+        return self.kind != "whole"
 
     def move(self, received: int = 0, *, has_left: bool = False) -> None:
         self.received, self.has_left = max(self.received, received), self.has_left or has_left
@@ -74,7 +84,8 @@ class History:
     honours: bool
     rounds: list[list[Wish]]
     spent: float = 0.0
-    dearest: float = 0.0
+    dearest_whole: float = 0.0
+    """What the dearest answer in one piece cost."""
     calls: int = 0
     served: int = 0
 
@@ -88,9 +99,9 @@ class History:
 
     @property
     def may_be_over(self) -> float:
-        """Nothing; if the upstream ignores the cap, one answer and what was in flight of the streams under way."""
-        streams = max(sum(wish.kind == "stream" for wish in wishes) for wishes in self.rounds)
-        return 1e-9 if self.honours else self.dearest + streams * 2 * FLIGHT_TOKENS * PRICES["sage"][1] / 1e6
+        """Nothing; if the upstream ignores the cap, one answer in one piece, and what was in flight of streams that were cut."""
+        streams = max(sum(wish.is_cut_in_time for wish in wishes) for wishes in self.rounds)
+        return 1e-9 if self.honours else self.dearest_whole + streams * CUT_TOKENS * PRICES["sage"][1] / 1e6
 
     def __str__(self) -> str:
         return f"history {self.number}: {self.spent:.6f} of {self.budget} USD, {self.served} served, {self.calls} calls"
@@ -103,7 +114,7 @@ def imagine(number: int, key: NewKey | None, seed: int) -> History:
     for _ in range(chance.randint(1, 8 if leaving else 4)):
         teaches, at_once = chance.random() < 0.2, chance.choice((1, 2, 5, 12))
         wishes = [_wish(chance, count + index, leaving=leaving, teaches=teaches) for index in range(at_once)]
-        rounds.append(wishes if honours else _without_flights(wishes, before=rounds))
+        rounds.append(wishes if honours else _without_flights(wishes))
         count += at_once
     return History(number, key, chance.choice(BUDGETS), honours, rounds)
 
@@ -124,18 +135,20 @@ def _wish(chance: random.Random, number: int, *, leaving: float, teaches: bool) 
     return Wish(number, dialect, kind, length, pieces, limit, answers, leaves, chance.random() < 0.1, repeats)
 
 
-def _without_flights(wishes: list[Wish], before: list[list[Wish]]) -> list[Wish]:
-    """For an upstream that ignores the cap: all but one of a caller's answers come in small pieces, and can be cut.
+def _without_flights(wishes: list[Wish]) -> list[Wish]:
+    """For an upstream that ignores the cap: streams of small pieces, which can be cut, and one answer in one piece at a time.
 
-    What it writes in one piece for a caller that has left is known to nobody. The answer to a repeated request is not written
-    piece by piece: the first one's caller has them already.
+    Two answers in one piece would both go over: no router learns what they cost before they end. Nor does it learn that of one
+    whose caller has left, so callers wait for those. The answer to a repeated request is not written piece by piece, since the
+    first one's caller has them already.
     """
-    unseen = [wish for wish in (*(each for wishes in before for each in wishes), *wishes) if wish.kind != "stream"]
+    whole = [wish for wish in wishes if not wish.is_cut_in_time]
     for wish in wishes:
-        wish.answers, wish.repeats, wish.length = 1, 1, min(wish.length, 2_000)
-        wish.pieces = -(-wish.length // FLIGHT_TOKENS)
-        wish.leaves_after = wish.leaves_after if wish.kind == "stream" else None
-    return [wish for wish in wishes if wish not in unseen[1:]]
+        wish.repeats = 1
+        answers = int(wish.answers) if wish.dialect == "chat" else 1
+        wish.pieces = -(-wish.length * answers // FLIGHT_TOKENS)
+        wish.leaves_after = wish.leaves_after if wish.is_cut_in_time else None
+    return [wish for wish in wishes if wish not in whole[1:]]
 
 
 class Spenders:
@@ -157,7 +170,7 @@ class Spenders:
         assert len(limits) == 1, f"a request of a caller with a budget has one cap: {limits}"
         (cap,) = limits
         length = min(wish.length, cap) if history.honours else wish.length
-        bill = Bill(history, target, len(seen.body) // 8)
+        bill = Bill(history, target, len(seen.body) // 8, is_whole=not body.get("stream"))
         dialect = "messages" if seen.path.endswith("/messages") else "chat"
         writer = Writer(dialect, wire, bill, "length" if length < wish.length else "stop")
         await writer.write(wish, length, int(body.get("n") or 1), is_streaming=bool(body.get("stream")))
@@ -170,6 +183,7 @@ class Bill:
     history: History
     target: str
     prompt: int
+    is_whole: bool
     written: int = 0
     usd: float = 0.0
 
@@ -183,7 +197,8 @@ class Bill:
     def _add(self, usd: float) -> None:
         self.usd += usd
         self.history.spent += usd
-        self.history.dearest = max(self.history.dearest, self.usd)
+        if self.is_whole:
+            self.history.dearest_whole = max(self.history.dearest_whole, self.usd)
 
 
 @dataclass
@@ -205,13 +220,15 @@ class Writer:
         if self.dialect == "messages":
             await self.wire.chunk(self._events(*self._opening()))
         pieces = min(wish.pieces, length) or 1
+        if wish.leaves_after == 0:
+            await asyncio.Event().wait()  # its caller leaves before the first piece, which would be in flight
         for piece in range(pieces):
             tokens = length // pieces + (piece < length % pieces)
             for index in range(answers):
                 self.bill.write(tokens)
                 text = "abc " * (tokens - 1) + "abc~" if tokens else ""
                 await self.wire.chunk(self._delta(text, index))
-            if wish.kind == "stream" and not await wish.until_received((piece + 1) * answers):
+            if wish.is_cut_in_time and not await wish.until_received((piece + 1) * answers):
                 await asyncio.Event().wait()  # until the router hangs up
         await self.wire.chunk(self._end(answers))
         await self.wire.end_chunks()
@@ -305,17 +322,24 @@ class Caller:
         reader, writer = await asyncio.open_connection("127.0.0.1", self._port, limit=1 << 26)
         try:
             writer.write(self._request(wish))
-            seen = 0
-            while wish.leaves_after is None or seen < wish.leaves_after:
-                data = await reader.read(1 << 16)
-                if not data:
-                    self._history.served += 1
-                    break
-                seen += data.count(_END_OF_PIECE)
-                wish.move(seen)
+            if await self._read(reader, wish):
+                self._history.served += 1
         finally:
             wish.move(has_left=wish.repeats == 1)
             writer.close()
+
+    @staticmethod
+    async def _read(reader: asyncio.StreamReader, wish: Wish) -> bool:
+        """Whether the answer ended before its caller left."""
+        read, seen = b"", 0
+        while wish.leaves_after is None or seen < wish.leaves_after:
+            data = await reader.read(1 << 16)
+            if not data:
+                return True
+            read += data
+            seen = _REPEATS.split(read, 1)[0].count(_END_OF_PIECE)
+            wish.move(seen)
+        return False
 
     async def _whole(self, wish: Wish) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", self._port, limit=1 << 26)
@@ -337,8 +361,12 @@ class Caller:
         if asked.status != 200:
             return
         state, path = asked.json["status"], f"/v1/responses/{asked.json['id']}"
+        headers = {**self._headers, "connection": "close"}
         while state in ("queued", "in_progress"):
-            await asyncio.sleep(0.1)
+            reader, writer = await asyncio.open_connection("127.0.0.1", self._port, limit=1 << 26)
+            writer.write(request_bytes(f"{path}?stream=true", method="GET", headers=headers))
+            await self._read(reader, wish)
+            writer.close()
             told = await call(self._port, path, headers=self._headers)
             if told.status in (401, 404):  # its key was revoked
                 return
@@ -347,9 +375,17 @@ class Caller:
 
     async def _socket(self, wish: Wish) -> None:
         limit = {} if wish.limit is None else {"max_output_tokens": wish.limit}
-        async with open_socket(self._port, **self._headers) as socket:
-            await socket.say(self._body(wish)["input"], **limit)
-            self._history.served += (await socket.answer())["type"] != "error"
+        try:
+            async with open_socket(self._port, **self._headers) as socket:
+                await socket.say(self._body(wish)["input"], **limit)
+                seen, event = 0, await socket.event()
+                while event["type"] not in TERMINAL:
+                    if event["type"].endswith(".delta"):
+                        wish.move(seen := seen + event["delta"].count(_END_OF_PIECE.decode()))
+                    event = await socket.event()
+                self._history.served += event["type"] != "error"
+        finally:
+            wish.move(has_left=True)
 
 
 async def spend(folder: Path, count: int, *, workers: int, first_seed: int = 0, at_once: int = 8) -> list[History]:
@@ -370,7 +406,7 @@ async def spend(folder: Path, count: int, *, workers: int, first_seed: int = 0, 
 
             async def act() -> None:
                 for history in left:
-                    if history.number == count // 2:
+                    if count > 1 and history.number == count // 2:
                         _revoke(folder, every=10)
                     await Caller(history, group.port).act()
 

@@ -33,7 +33,7 @@ def _report(count: int, workers: int) -> list[str]:
     for honours, name in ((True, "keeps to the cap"), (False, "ignores it")):
         of_kind = [history for history in histories if history.honours is honours]
         worst = max(of_kind, key=lambda history: history.over)
-        print(f"  upstream {name}: {len(of_kind)}, worst {worst.over:+.6f} USD, {worst} (one answer: {worst.dearest:.6f})")
+        print(f"  upstream {name}: {len(of_kind)}, worst {worst.over:+.6f} USD, {worst} (may be: {worst.may_be_over:.6f})")
     over = find_over(histories)
     print(*(f"  over: {each}" for each in over), sep="\n")
     return over

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 from websockets.exceptions import ConnectionClosed
 
 from router.contract.stores import StoreUnusable
@@ -23,6 +24,12 @@ from tests.tools.waiting import later, until
 pytestmark = pytest.mark.wire
 
 ONE_AT_ONCE = f"jobs: {{most_for_a_caller: 1}}\n{KEYS}"
+SHARED_BY = """
+shared:
+  replica: {name}
+  postgres: {{url: env:TANDEM_POSTGRES_URL, timeout_ms: 5000}}
+  valkey: {{url: env:TANDEM_VALKEY_URL, timeout_ms: 5000}}
+"""
 MANY = 1_000
 REVOKED = {"code": "server_error", "message": "the key was revoked", "reason": "key_revoked"}
 
@@ -113,6 +120,57 @@ async def test_jobs_of_a_key_that_was_replaced_are_cancelled_and_say_why(tandem,
 
     assert ended == {old: {"waiting_jobs": 1, "running_jobs": 1}}
     assert [(response["status"], response["error"]) for response in responses] == [("cancelled", REVOKED)] * 2
+
+
+async def test_a_revoke_at_one_router_ends_all_work_at_another(
+    start, tmp_path, upstream, steps, own_valkey, postgres, monkeypatch
+):
+    """Jobs are shared over PostgreSQL, revoked keys over Valkey; each router has a key file of its own."""
+    monkeypatch.setenv("TANDEM_VALKEY_URL", own_valkey.url())
+    monkeypatch.setenv("TANDEM_POSTGRES_URL", url := await postgres.create())
+    routers = {}
+    for name in "ba":  # the job under way is at b, which is alone when it begins
+        (folder := tmp_path / name).mkdir()
+        if name == "b":
+            callers = Callers(folder, eve={}, bob={})
+            text = (folder / "keys.yaml").read_text()
+        (folder / "keys.yaml").touch(0o600)
+        (folder / "keys.yaml").write_text(text)
+        config = one_dialect("chat", upstream.base_url, extra=ONE_AT_ONCE + SHARED_BY.format(name=name))
+        routers[name] = await start(config, folder)
+        if name == "b":
+            jobs = await begin(routers["b"].port, callers["eve"], 4)
+            await until(lambda: len(upstream.seen) == 1)
+    one, other = routers["a"], routers["b"]
+    watching = later(other.built.watch_keys())
+    (bobs,) = await begin(one.port, callers["bob"])
+    await until(lambda: len(upstream.seen) == 2)
+    feed = later(read_feed(other.port, callers["eve"], heard := []))
+    await until(lambda: heard)
+    async with open_socket(other.port, **callers["eve"]) as socket:
+        await until(lambda: other.admission.sockets == 1)
+        data = yaml.safe_load(text)
+        del data["callers"]["eve"]
+        (tmp_path / "a" / "keys.yaml").write_text(yaml.safe_dump(data))
+        await look_now(one)
+
+        with pytest.raises(ConnectionClosed) as closed:
+            await socket.event()
+    await feed
+    store = one.built.jobs.store
+    for job in jobs:
+        watch = store.watch(job)
+        while (await store.find(job, None)).state != "cancelled":
+            await watch.wait(30)
+        watch.close()
+    rows = await postgres.ask(url, "SELECT id, state, response FROM tandem.jobs")
+    watching.cancel()
+
+    assert closed.value.rcvd.code == 1008
+    assert {name: state for name, state, _ in rows} == {**dict.fromkeys(jobs, "cancelled"), bobs: "running"}
+    assert {json.loads(response)["error"]["reason"] for name, _, response in rows if name in jobs} == {"key_revoked"}
+    assert len(upstream.seen) == 2
+    assert (await call(other.port, "/v1/responses", ask(), callers["eve"])).status == 401
 
 
 async def test_jobs_that_cannot_be_reached_during_a_revoke_are_ended_once_they_can(

@@ -5,15 +5,17 @@ import json
 
 import pytest
 
+from router.dispatch import waiting
 from tests.tools.http import call, chat, read_reply, request_bytes
 from tests.tools.keyed import KEYS, Callers, swap
 from tests.tools.running import two_targets
 from tests.tools.sockets import open_socket
 from tests.tools.speech import Speech, speak
 from tests.tools.upstream import CHAT_ANSWER, CHAT_STREAM_HEAD, GOOD_CHAT_STREAM, answer_json, silent
-from tests.tools.waiting import until
+from tests.tools.waiting import later, until
 
 CHAT = "/v1/chat/completions"
+FIGURES = ("limit", "remaining", "reset")
 
 
 @pytest.fixture
@@ -82,8 +84,58 @@ async def test_a_caller_sees_its_own_limits_by_its_dialects_names_and_never_the_
         {"x-ratelimit-limit-requests": "2", "x-ratelimit-remaining-requests": left, "x-ratelimit-reset-requests": reset}
         for left, reset in zip("100", resets, strict=True)
     ]
-    assert set(limits_in(bridged)) == {f"anthropic-ratelimit-tokens-{figure}" for figure in ("limit", "remaining", "reset")}
+    assert set(limits_in(bridged)) == {f"anthropic-ratelimit-tokens-{figure}" for figure in FIGURES}
     assert limits_in(unlimited) == {}
+
+
+@pytest.mark.parametrize(("status", "seen"), [(429, 429), (500, 502), (400, 400)])
+@pytest.mark.parametrize(
+    ("name", "path", "expected"),
+    [
+        ("slow", CHAT, {f"x-ratelimit-{figure}-requests" for figure in FIGURES}),
+        ("small", "/v1/messages", {f"anthropic-ratelimit-tokens-{figure}" for figure in FIGURES}),
+        ("free", CHAT, set()),
+    ],
+)
+async def test_a_refusal_of_the_target_tells_the_callers_own_limits(
+    tandem, callers, upstream, status, seen, name, path, expected
+):
+    theirs = {"retry-after": "30", "x-ratelimit-remaining-requests": "0", "x-ratelimit-own": "1"}
+    upstream.scripts = [answer_json({"error": {"message": "no"}}, status, theirs)]
+
+    refused = await call(tandem.port, path, chat(max_tokens=9), callers[name])
+
+    assert refused.status == seen
+    assert set(limits_in(refused)) == expected
+    assert limits_in(refused).get("x-ratelimit-remaining-requests", "1") == "1"
+
+
+@pytest.mark.parametrize(("path", "prefix"), [(CHAT, "x-ratelimit-"), ("/v1/messages", "anthropic-ratelimit-")])
+async def test_a_stream_that_waits_in_a_queue_begins_with_the_callers_own_limits(
+    start, callers, upstream, monkeypatch, path, prefix
+):
+    monkeypatch.setattr(waiting, "HEARTBEAT_SECONDS", 0.05)
+    gate = asyncio.Event()
+
+    async def hold(wire, seen) -> None:
+        await gate.wait()
+        await answer_json(CHAT_ANSWER)(wire, seen)
+
+    upstream.scripts = [hold]
+    tandem = await start(KEYS + two_targets(upstream.base_url, upstream.base_url, fast_extra="quota: {in_flight: 1},"))
+    body = chat(model="fast", max_tokens=9)
+    first = later(call(tandem.port, CHAT, body, callers["free"]))
+    await until(lambda: upstream.seen)
+    reader, writer = await asyncio.open_connection("127.0.0.1", tandem.port)
+    writer.write(request_bytes(path, {**body, "stream": True}, callers["slow"]))
+
+    head = (await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 30)).decode()
+    gate.set()
+    await first
+    writer.close()
+
+    assert "x-tandem-target: queued" in head
+    assert head.count(prefix) == len(FIGURES), head
 
 
 async def test_a_route_that_is_passed_on_tells_the_callers_limits_too(tandem, callers, upstream):
@@ -127,12 +179,12 @@ async def test_tokens_are_counted_as_the_answer_says(tandem, callers, upstream):
 
 async def test_one_at_once_is_one_at_once_and_those_that_follow_each_other_are_never_refused(tandem, callers, upstream):
     upstream.scripts = [silent]
-    waiting = asyncio.get_running_loop().create_task(call(tandem.port, CHAT, chat(), callers["single"]))
+    first = later(call(tandem.port, CHAT, chat(), callers["single"]))
     await until(lambda: upstream.seen)
     upstream.scripts = [answer_json(CHAT_ANSWER)]
 
     second = await call(tandem.port, CHAT, chat(), callers["single"])
-    waiting.cancel()
+    first.cancel()
     await until(lambda: not tandem.house.state.running)
     rows = await tandem.entries(2)
     replies = [await call(tandem.port, CHAT, chat(stream=False), callers["single"]) for _ in range(25)]

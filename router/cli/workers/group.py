@@ -15,6 +15,7 @@ from msgspec.structs import replace as replace_terms
 
 from router.cli import Ended
 from router.cli.common import say
+from router.cli.refused import say_away
 from router.cli.routers import leave_router, note_reload, note_router, record_of, url_of
 from router.cli.serving import Order, Serving, explained, warn_of_expiry, welcome
 from router.cli.workers.own_valkey import PROGRAMS, CannotStart, OwnValkey, find_program
@@ -45,10 +46,12 @@ def serve_group(order: Order, loaded: LoadedConfig) -> int:
         for listener in listeners:
             stack.callback(listener.close)
         url = url_of(*listeners[0].getsockname()[:2], is_tls=loaded.tls_paths is not None)
-        has_files = order.with_ledger and hold_files(loaded, url, stack)
+        away = hold_files(loaded, url, stack) if order.with_ledger else []
+        missing = [say_away(error.path, error.reason) for error in away]
         valkey = _start_valkey(program, stack) if program is not None else None
         name_replica()  # once, for this process and its workers
-        own_key, secret = make_key(OWN_ID), Secret(secrets.token_urlsafe(32)) if not has_files else None
+        has_key = order.with_ledger and (not away or _has_key_file(loaded))
+        own_key, secret = make_key(OWN_ID), Secret(secrets.token_urlsafe(32)) if not has_key else None
         key = own_key.text if loaded.keys is not None else ""
         record = record_of(loaded, order.reading.path, url, key, has_ledger=order.with_ledger, workers=order.count)
         stack.callback(leave_router, record)
@@ -64,7 +67,7 @@ def serve_group(order: Order, loaded: LoadedConfig) -> int:
 
         def announce() -> None:
             note_router(record)
-            _announce(order, loaded, url, (*loaded.warnings, *warn_of_expiry(loaded)))
+            _announce(order, loaded, url, (*loaded.warnings, *missing, *warn_of_expiry(loaded)))
 
         def check(taken: LoadedConfig) -> None:
             check_prices(taken)
@@ -100,8 +103,14 @@ def _start_valkey(program: str, stack: ExitStack) -> OwnValkey:
     return valkey
 
 
+def _has_key_file(loaded: LoadedConfig) -> bool:
+    """Whether workers can read a common key, though other files are away."""
+    path = loaded.ledger_path
+    return path is not None and path.with_name(f"{path.name}.key").is_file()
+
+
 def _join_terms(terms: SharedTerms | None, number: int, valkey: OwnValkey | None, secret: Secret | None) -> SharedTerms:
-    """Without a ledger that can be opened, workers have no common key file and need a secret."""
+    """Without a common key file, workers need a secret."""
     terms = terms or SharedTerms(name_replica())
     own = ValkeyTerms(Secret(valkey.url)) if valkey is not None else None
     return replace_terms(

@@ -6,7 +6,17 @@ import orjson
 from msgspec.structs import replace
 
 from router.contract.digits import as_written, parse_exactly
-from router.contract.errors import BadRequest, RateLimited, StoreUnavailable, TiersBusy, UpstreamLoading
+from router.contract.errors import (
+    BadRequest,
+    RateLimited,
+    StoreUnavailable,
+    TandemError,
+    TiersBusy,
+    UpstreamCut,
+    UpstreamLoading,
+    UpstreamTimeout,
+    UpstreamUnreachable,
+)
 from router.contract.exchange import Arrival
 from router.contract.job import Job
 from router.contract.request import JsonObject
@@ -20,6 +30,7 @@ from router.dialects.splice import replace_fields
 
 _TIME_DIGITS = 11
 """Leading digits of an id that are its time."""
+_BROKEN_OFF = frozenset({UpstreamUnreachable.code, UpstreamTimeout.code, UpstreamCut.code})
 _FOR_NOW = frozenset({TiersBusy.code, RateLimited.code, StoreUnavailable.code, UpstreamLoading.code})
 
 
@@ -71,4 +82,13 @@ def with_status(response: bytes, status: str, **more: object) -> bytes:
 
 def is_busy(refusal: bytes) -> bool:
     """Whether the router refused, and only temporarily."""
-    return bool(refusal) and as_text(as_object(find_told(refusal)).get("code")) in _FOR_NOW
+    return _code_of(refusal) in _FOR_NOW
+
+
+def is_broken_off(refusal: bytes, error: TandemError | None) -> bool:
+    """Whether a request ended because the connection to its target did, or the target was silent for too long."""
+    return (_code_of(refusal) if error is None else error.code) in _BROKEN_OFF
+
+
+def _code_of(refusal: bytes) -> str:
+    return as_text(as_object(find_told(refusal)).get("code")) if refusal else ""

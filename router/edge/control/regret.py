@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 from router.contract.errors import BadRequest, NotFound, Unavailable
 from router.contract.request import JsonObject
 from router.contract.spending import read_ago
-from router.contract.stores import StoreUnusable
+from router.contract.stores import RETRY_AFTER_SECONDS, StoreUnusable
 from router.edge.control.panel import Answer, Asked, Page, as_json
 
 _USUAL = "7d"
@@ -58,9 +58,8 @@ class RegretFigures:
         try:
             return as_json((await asyncio.to_thread(look_back, since, caller)).as_json())
         except StoreUnusable as error:
-            raise Unavailable(
-                "the ledger cannot be read now. Try again, or run tandem check --live on the router's machine"
-            ) from error
+            words = "the ledger cannot be read now. Try again, or run tandem check --live on the router's machine"
+            raise Unavailable(words, retry_after_seconds=RETRY_AFTER_SECONDS) from error
 
     def _keep(self, key: tuple[float, str | None], answer: Answer, now: float) -> _Kept:
         self._kept = {other: kept for other, kept in self._kept.items() if kept.until > now}

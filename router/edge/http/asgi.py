@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from router.contract.clock import CLOCK
 from router.contract.errors import BodyTimeout, TandemError
 from router.contract.exchange import Arrival, CancelReason, Exchange, Passed
 from router.contract.limits import Limits
@@ -216,7 +217,7 @@ async def collect_body(pieces: AsyncIterator[bytes], limits: Limits) -> bytes:
         if size > limits.max_body_bytes:
             raise too_large(limits)
         found.append(piece)
-        elapsed = loop.time() - began
+        elapsed = CLOCK.ran(began, loop.time())
         if elapsed > patience and size < limits.min_body_bytes_per_second * elapsed:
             raise BodyTimeout("the body did not arrive in time")
 

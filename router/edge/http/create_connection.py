@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import cast
 
 from router.contract.caller import Caller
+from router.contract.clock import CLOCK
 from router.contract.errors import BodyTimeout, TandemError
 from router.contract.exchange import Arrival, CancelReason, Exchange
 from router.edge.admission import Admission, Slot
@@ -180,7 +181,7 @@ class CreateConnection(asyncio.Protocol):
 
     def _check_body(self) -> None:
         limits = self._admission.limits
-        if self._reader.body_bytes < limits.min_body_bytes_per_second * (self._loop.time() - self._body_began):
+        if self._reader.body_bytes < limits.min_body_bytes_per_second * CLOCK.ran(self._body_began, self._loop.time()):
             self._reject(BodyTimeout("the body did not arrive in time"))
         else:
             self._deadline.set(limits.body_timeout_seconds, self._check_body)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from msgspec import Struct
 
+from router.contract.clock import CLOCK
 from router.dialects.json_body import is_utf8
 from router.edge.admission import Admission
 from router.edge.deadline import DeadlineTimer
@@ -209,7 +210,7 @@ class Incoming(Generic[_M]):
 
     def _check(self, protocol: "ServerProtocol") -> None:
         """Refuse a message that arrives too slowly."""
-        waited = self._loop.time() - (self._began or 0.0)
+        waited = CLOCK.ran(self._began or 0.0, self._loop.time())
         if not self.is_busy and self._bytes < self._admission.limits.min_body_bytes_per_second * waited:
             protocol.fail(_POLICY, "the message did not arrive in time")
             self._flush()

@@ -1,10 +1,10 @@
 """Responses in memory, with an optional disk store for long-kept ones and misses."""
 
-import time
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Collection
 
 from router.contract.caller import Caller
+from router.contract.clock import CLOCK
 from router.contract.share import Holdings
 from router.contract.stores import ResponseStore, StoredResponse
 
@@ -26,14 +26,17 @@ class MemoryResponses:
         *,
         max_responses: int = _MAX_RESPONSES,
         max_bytes: int = _MAX_BYTES,
-        clock: Callable[[], float] = time.time,
+        max_owners: int = _MAX_OWNERS,
+        clock: Callable[[], float] = CLOCK.trusted,
     ) -> None:
         self._behind, self._clock = behind, clock
-        self._max_responses, self._max_bytes = max_responses, max_bytes
+        self._max_responses, self._max_bytes, self._max_owners = max_responses, max_bytes, max_owners
         self._kept: OrderedDict[tuple[Caller, str], StoredResponse] = OrderedDict()
         self._counts, self._bytes = Holdings(), Holdings()
         # Ids outlive their responses: a target may know one that was deleted here, or another caller's.
-        self._owners: OrderedDict[str, Caller] = OrderedDict()
+        self._owners: dict[str, Caller] = {}
+        self._ids: defaultdict[Caller, OrderedDict[str, None]] = defaultdict(OrderedDict)
+        """Ids in `_owners` by the caller that had them, oldest first, also of what it deleted."""
 
     def keep(self, response: StoredResponse, *, for_long: bool) -> None:
         key = (response.caller, response.id)
@@ -41,7 +44,7 @@ class MemoryResponses:
         self._kept[key] = response
         self._counts.add(response.caller, 1)
         self._bytes.add(response.caller, _size(response))
-        self._own(response.id, response.caller)
+        self._own(response.id, response.caller, response.caller)
         self._forget_oldest()
         if for_long and self._behind is not None:
             self._behind.keep(response, for_long=True)
@@ -72,7 +75,7 @@ class MemoryResponses:
         self._forget_oldest()
         found = self._behind is not None and await self._behind.forget(response_id, caller)
         if self._drop((caller, response_id)) or found:
-            self._own(response_id, _NOBODY)
+            self._own(response_id, _NOBODY, caller)
             found = True
         return found
 
@@ -88,11 +91,16 @@ class MemoryResponses:
         if self._behind is not None:
             await self._behind.close()
 
-    def _own(self, response_id: str, caller: Caller) -> None:
-        self._owners[response_id] = caller
-        self._owners.move_to_end(response_id)
-        if len(self._owners) > _MAX_OWNERS:
-            self._owners.popitem(last=False)
+    def _own(self, response_id: str, owner: Caller, caller: Caller) -> None:
+        """Note whose an id is now. `caller` had it, and loses its oldest if it has most."""
+        self._owners[response_id] = owner
+        ids = self._ids[caller]
+        ids[response_id] = None
+        ids.move_to_end(response_id)
+        if len(self._owners) > self._max_owners:
+            most = max(self._ids, key=lambda name: len(self._ids[name]))
+            oldest, _ = self._ids[most].popitem(last=False)
+            self._owners.pop(oldest, None)
 
     def _drop(self, key: tuple[Caller, str]) -> bool:
         response = self._kept.pop(key, None)

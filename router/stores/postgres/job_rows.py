@@ -11,7 +11,7 @@ from typing import Any
 from router.contract.caller import Caller
 from router.contract.job import Job, JobEnding, JobState, JobTerms, Segment, WebhookEvent
 from router.contract.share import Turns
-from router.stores.job_records import ADDED, FOUND, MOST_ATTEMPTS, WHOLE, name_of, to_job, to_row
+from router.stores.job_records import ADDED, AHEAD_SECONDS, FOUND, MOST_ATTEMPTS, WHOLE, name_of, to_job, to_row
 
 CHANNEL = "tandem_jobs"
 _ADDS, _CLAIMS = 0x74616E01, 0x74616E02
@@ -123,7 +123,8 @@ READ_RESPONSE = f"SELECT substring(response FROM $3 FOR $4), octet_length(respon
 _EVENT = "id, job, address, event, at, tries, next_at"
 _TAKE_DUE = f"""
     WITH due AS (
-        SELECT {_EVENT} FROM tandem.outbox WHERE NOT is_dead AND next_at <= $1::float8 AND address <> ALL($4::text[])
+        SELECT {_EVENT} FROM tandem.outbox WHERE NOT is_dead AND address <> ALL($4::text[])
+            AND (next_at <= $1::float8 OR next_at > $1::float8 + {AHEAD_SECONDS})
         ORDER BY next_at LIMIT $3 FOR UPDATE SKIP LOCKED
     ), held AS (UPDATE tandem.outbox SET next_at = $1::float8 + $2::float8 FROM due WHERE outbox.id = due.id)
     SELECT {_EVENT} FROM due ORDER BY next_at
@@ -238,14 +239,15 @@ async def cancel(
     connection: Any, job_id: str, caller: Caller | None, ending: JobEnding, addresses: Iterable[str]
 ) -> Job | None:
     """End a queued job; flag a running one for its owner. In a transaction."""
-    whose = (job_id, name_of(caller))
+    whose, is_new = (job_id, name_of(caller)), False
     state = await connection.fetchval(f"SELECT state FROM tandem.jobs WHERE {_WHOSE} FOR UPDATE", *whose)  # noqa: S608  fixed names
     if state == JobState.QUEUED:
         await connection.execute(_CANCEL, job_id, None, None, *_ending(ending, addresses))
     elif state == JobState.RUNNING:
-        await connection.execute("UPDATE tandem.jobs SET is_cancelled = TRUE WHERE id = $1", job_id)
+        statement = "UPDATE tandem.jobs SET is_cancelled = TRUE WHERE id = $1 AND NOT is_cancelled"
+        is_new = _has_changed(await connection.execute(statement, job_id))
     row = await connection.fetchrow(f"SELECT {FOUND} FROM tandem.jobs WHERE {_WHOSE}", *whose)  # noqa: S608  fixed names
-    return to_job(row) if row is not None else None
+    return to_job(row, is_newly_cancelled=is_new) if row is not None else None
 
 
 async def collect(connection: Any, job_id: str, payload: str) -> None:

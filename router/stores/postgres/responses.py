@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from router.contract.caller import Caller
+from router.contract.clock import CLOCK
 from router.contract.stores import StoredResponse, StoreUnusable
 from router.loop.tasks import spawn
 from router.stores.job_records import is_writable
@@ -43,7 +44,7 @@ _FORGET_OLD = """
 
 
 class PostgresResponses:
-    def __init__(self, link: Link, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, link: Link, clock: Callable[[], float] = CLOCK.trusted) -> None:
         self._link, self._clock = link, clock
         self._forgotten_at = 0.0
 

@@ -8,10 +8,13 @@ import contextlib
 import os
 import shutil
 import sqlite3
+import time
 from pathlib import Path
 from typing import NamedTuple
 
-from router.stores.sqlite.lock import find_owner
+from router.contract.stores import StoreUnusable
+from router.stores.sqlite.files import connect, is_full
+from router.stores.sqlite.lock import FileLock, find_owner
 from router.telemetry import events
 
 MAPPED = "PRAGMA auto_vacuum = INCREMENTAL"
@@ -24,6 +27,8 @@ _WORTH_BYTES = 16 << 20
 _REWRITTEN_BYTES = 512 << 20
 """The most that a start rewrites, in about five seconds."""
 _SPARE_BYTES = 64 << 20
+_PAUSE_SECONDS = 0.1
+"""Between steps next to a router, so that it can write."""
 
 
 class Pages(NamedTuple):
@@ -31,6 +36,10 @@ class Pages(NamedTuple):
     free: int
     size: int
     is_mapped: bool
+
+    @property
+    def total_bytes(self) -> int:
+        return self.total * self.size
 
     @property
     def free_bytes(self) -> int:
@@ -73,6 +82,31 @@ def rewrite_older(database: sqlite3.Connection, path: Path) -> None:
     with contextlib.suppress(sqlite3.Error, OSError):  # it stays as it is, and serves as well
         if shutil.disk_usage(path.resolve().parent).free > 2 * pages.used_bytes + _SPARE_BYTES:
             rewrite(database)
+
+
+def shrink(path: Path) -> tuple[int, int]:
+    """Free all that is free; returns the bytes before and after.
+
+    Raises `StoreInUse` for a file without a map that a router has open, and `StoreUnusable`.
+    """
+    try:
+        with contextlib.closing(connect(path)) as database:
+            before = read_pages(database)
+            if before.is_mapped:
+                while free_some(database):
+                    if find_owner(path) is not None:
+                        time.sleep(_PAUSE_SECONDS)
+            else:
+                lock = FileLock(path)
+                try:
+                    rewrite(database)
+                finally:
+                    lock.release()
+            database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            return before.total_bytes, read_pages(database).total_bytes
+    except sqlite3.Error as error:
+        why = "the disk is full, and a file that is rewritten needs room for its rows" if is_full(error) else str(error)
+        raise StoreUnusable(f"{path}: {why}") from error
 
 
 class Compaction:

@@ -13,7 +13,7 @@ from router.contract.stores import StoreUnusable
 from router.stores.sqlite.files import connect, connect_to_read, is_damage, is_full
 from router.stores.sqlite.lock import find_owner
 from router.stores.sqlite.rows import transaction
-from router.stores.sqlite.schemas import find_copies
+from router.stores.sqlite.schemas import JOBS, LEDGER, RESPONSES, check_version, find_copies
 
 _LOCK_SECONDS = 30.0
 _SLOTS = range(8)
@@ -28,6 +28,7 @@ _OF_CALLER = {
     "jobs": ("jobs", "caller = :caller"),
 }
 """Kind, table and condition. Referring rows come first: marks, events."""
+_SCHEMAS = {"entries": LEDGER, "transcripts": RESPONSES, "jobs": JOBS}
 _OLD_MARKS = "request_id IN (SELECT id FROM entries WHERE caller = :caller)"
 _OLD_PLACES = " OR request_id IN (SELECT request_id FROM places WHERE caller = :caller)"
 """Marks of older schemas, which do not name their callers."""
@@ -53,7 +54,7 @@ def count_kept(path: Path, caller: Caller) -> Kept:
     """Raises `StoreUnusable`."""
     try:
         with contextlib.closing(connect_to_read(path, _LOCK_SECONDS)) as database:
-            return Kept(path, _work_through(database, caller, deletes=False))
+            return Kept(path, _work_through(database, path, caller, deletes=False))
     except (sqlite3.Error, OSError) as error:
         raise StoreUnusable(f"{path}: not a usable database: {error}") from error
 
@@ -64,7 +65,7 @@ def forget_caller(path: Path, caller: Caller) -> Kept:
         with contextlib.closing(connect(path, _LOCK_SECONDS)) as database:
             database.execute("PRAGMA secure_delete = ON")
             with transaction(database):
-                rows = _work_through(database, caller, deletes=True)
+                rows = _work_through(database, path, caller, deletes=True)
             return Kept(path, rows, problem=_wipe(database))
     except (sqlite3.Error, OSError) as error:
         raise StoreUnusable(f"{path}: nothing was deleted: {error}") from error
@@ -95,9 +96,11 @@ def _forget_in_copy(copy: Path, caller: Caller) -> Kept:
     return kept
 
 
-def _work_through(database: sqlite3.Connection, caller: Caller, *, deletes: bool) -> dict[str, int]:
-    """Older files lack some tables."""
+def _work_through(database: sqlite3.Connection, path: Path, caller: Caller, *, deletes: bool) -> dict[str, int]:
+    """Older files lack some tables. Raises `StoreNewer` for a file that may have others."""
     there = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    for table in there & _SCHEMAS.keys():
+        check_version(database, path, _SCHEMAS[table])
     values, rows = {"caller": caller.name, "prefix": record_prefix(caller)}, {}
     if "sessions" in there:
         old = _old_names(database, caller) if values["prefix"] else ()

@@ -12,7 +12,7 @@ from router.contract.caller import Caller
 from router.contract.job import PART_BYTES, Job, JobEnding, JobTerms, Segment, WebhookEvent
 from router.contract.share import Turns
 from router.contract.stores import StoreUnusable
-from router.stores.job_records import ADDED, FOUND, MOST_ATTEMPTS, WHOLE, name_of, to_job, to_row
+from router.stores.job_records import ADDED, AHEAD_SECONDS, FOUND, MOST_ATTEMPTS, WHOLE, name_of, to_job, to_row
 from router.stores.sqlite.files import connect_to_read
 
 _OWNED = "id = ? AND owner = ? AND attempt = ? AND state = 'running'"
@@ -77,13 +77,19 @@ def add(
 
 
 def claim(
-    database: sqlite3.Connection, owner: str, now: float, lease_seconds: float, terms: JobTerms, turns: Turns
+    database: sqlite3.Connection,
+    owner: str,
+    now: float,
+    lease_seconds: float,
+    terms: JobTerms,
+    turns: Turns,
+    overdue: float,
 ) -> Job | None:
-    """Claim a job: one to be recorded, else one only to be ended, else a queued one."""
+    """Claim a job: one to be recorded, else one only to be ended, else a queued one. Leases up to `overdue` have run out."""
     _take_back(database)
     until = now + lease_seconds
     kept = "UPDATE jobs SET owner = ?, leased_until = ? WHERE sequence = ?"
-    for (sequence,) in database.execute(f"SELECT sequence FROM jobs WHERE {_OVERDUE} LIMIT 1", (now, owner)).fetchall():  # noqa: S608  fixed names
+    for (sequence,) in database.execute(f"SELECT sequence FROM jobs WHERE {_OVERDUE} LIMIT 1", (overdue, owner)).fetchall():  # noqa: S608  fixed names
         database.execute(kept, (owner, until, sequence))
         return to_job(_fetch(database, sequence), is_unrecorded=True)
     for (sequence,) in database.execute(f"SELECT sequence FROM jobs WHERE {_RELEASED} LIMIT 1").fetchall():  # noqa: S608  fixed names
@@ -156,10 +162,10 @@ def cancel(
     statement = f"UPDATE jobs SET {_END}, is_cancelled = 1 WHERE {whose} AND state = 'queued'"  # noqa: S608  fixed names
     if database.execute(statement, values).rowcount:
         _post(database, job_id, ending, addresses)
-    running = f"UPDATE jobs SET is_cancelled = 1 WHERE {whose} AND state = 'running'"  # noqa: S608  fixed names
-    database.execute(running, (job_id, name_of(caller)))
+    running = f"UPDATE jobs SET is_cancelled = 1 WHERE {whose} AND state = 'running' AND NOT is_cancelled"  # noqa: S608  fixed names
+    is_new = database.execute(running, (job_id, name_of(caller))).rowcount > 0
     row = database.execute(f"SELECT {FOUND} FROM jobs WHERE {whose}", (job_id, name_of(caller))).fetchone()  # noqa: S608  fixed names
-    return to_job(row) if row is not None else None
+    return to_job(row, is_newly_cancelled=is_new) if row is not None else None
 
 
 def forget(database: sqlite3.Connection, job_id: str, caller: Caller | None) -> bool:
@@ -251,9 +257,10 @@ def take_due(
     database: sqlite3.Connection, now: float, hold_seconds: float, limit: int, not_for: Collection[str]
 ) -> list[WebhookEvent]:
     """Events due now; due again after the hold."""
-    due = "SELECT id, job, address, event, at, tries, next_at FROM outbox WHERE is_dead = 0 AND next_at <= ?"
+    columns = "SELECT id, job, address, event, at, tries, next_at FROM outbox"
+    due = f"{columns} WHERE is_dead = 0 AND (next_at <= ? OR next_at > ?)"
     others = f"AND address NOT IN ({', '.join('?' * len(not_for))})"
-    rows = database.execute(f"{due} {others} ORDER BY next_at LIMIT ?", (now, *not_for, limit)).fetchall()
+    rows = database.execute(f"{due} {others} ORDER BY next_at LIMIT ?", (now, now + AHEAD_SECONDS, *not_for, limit)).fetchall()
     database.executemany("UPDATE outbox SET next_at = ? WHERE id = ?", [(now + hold_seconds, row[0]) for row in rows])
     return [WebhookEvent(*row) for row in rows]
 

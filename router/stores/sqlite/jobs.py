@@ -12,6 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple, TypeVar
 
 from router.contract.caller import Caller
+from router.contract.clock import CLOCK
 from router.contract.job import Job, JobEnding, JobTerms, Segment, WebhookEvent
 from router.contract.stores import StoreUnusable
 from router.stores.job_records import JobQuestions, is_writable
@@ -44,9 +45,10 @@ _MEMORY_BYTES = 256 << 20
 class SqlJobs(JobQuestions):
     """A `JobStore` without its file: subclasses write and read."""
 
-    def __init__(self, clock: Callable[[], float], watches: Watches | None = None) -> None:
+    def __init__(self, clock: Callable[[], float] | None, watches: Watches | None = None) -> None:
         super().__init__(watches)
-        self._clock, self._threads = clock, ThreadPoolExecutor(_READERS, "read jobs")
+        self._clock, self._expires_by = clock or time.time, clock or CLOCK.trusted
+        self._threads = ThreadPoolExecutor(_READERS, "read jobs")
         self._large = job_rows.LargeValues()
 
     @abstractmethod
@@ -66,8 +68,12 @@ class SqlJobs(JobQuestions):
         return is_taken
 
     async def claim(self, owner: str, lease_seconds: float, terms: JobTerms) -> Job | None:
+        """After a leap of the clock, owners have the time to renew their leases by it."""
         now = self._clock()
-        return await self._write(lambda database: job_rows.claim(database, owner, now, lease_seconds, terms, self._turns))
+        overdue = 0.0 if CLOCK.has_just_leapt(2 * lease_seconds) else now
+        return await self._write(
+            lambda database: job_rows.claim(database, owner, now, lease_seconds, terms, self._turns, overdue)
+        )
 
     async def renew(self, job: Job, owner: str, lease_seconds: float) -> bool:
         until = self._clock() + lease_seconds
@@ -162,7 +168,9 @@ class SqlJobs(JobQuestions):
 class MemoryJobs(SqlJobs):
     """Used where no ledger is kept."""
 
-    def __init__(self, *, keep_seconds: float, max_bytes: int = _MEMORY_BYTES, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, *, keep_seconds: float, max_bytes: int = _MEMORY_BYTES, clock: Callable[[], float] | None = None
+    ) -> None:
         super().__init__(clock)
         self._keep_seconds, self._lock = keep_seconds, threading.Lock()
         self._database = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
@@ -189,7 +197,7 @@ class MemoryJobs(SqlJobs):
             self._database.close()
 
     def _forget_old(self, database: sqlite3.Connection) -> None:
-        job_rows.forget_old(database, self._clock() - self._keep_seconds, _DELETED_FROM_MEMORY)
+        job_rows.forget_old(database, self._expires_by() - self._keep_seconds, _DELETED_FROM_MEMORY)
 
 
 class _Waiting(NamedTuple):
@@ -206,7 +214,7 @@ class SqliteJobs(SqlJobs):
         writer: SqliteWriter,
         *,
         keep_seconds: float,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] | None = None,
         watches: Watches | None = None,
     ) -> None:
         super().__init__(clock, watches)
@@ -215,7 +223,7 @@ class SqliteJobs(SqlJobs):
         """A connection of its own: reads on the loop do not wait for those of threads."""
         writer.watch(self._reader)
         writer.watch(self._logs)
-        self._retention = Retention(writer.path.name, "jobs", keep_seconds, clock=clock)
+        self._retention = Retention(writer.path.name, "jobs", keep_seconds, clock=self._expires_by)
         writer.attach(self, self._forget_old)
         self._waiting: deque[_Waiting] = deque()
         self._is_asked = False

@@ -2,11 +2,11 @@
 
 import json
 import sqlite3
-import time
 from collections.abc import Callable, Collection
 from typing import Any
 
 from router.contract.caller import Caller
+from router.contract.clock import CLOCK
 from router.contract.stores import StoredResponse, StoreUnusable
 from router.stores.sqlite.files import FAILURES, cause_of
 from router.stores.sqlite.migrate import forget_copies
@@ -32,7 +32,7 @@ _FIND_HOLDER = """
 
 
 class SqliteResponses:
-    def __init__(self, writer: SqliteWriter, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, writer: SqliteWriter, *, clock: Callable[[], float] = CLOCK.trusted) -> None:
         self._writer, self._clock = writer, clock
         self._reader = SqliteReader(writer.path)
         writer.watch(self._reader.rows)

@@ -7,9 +7,9 @@ deleted.
 
 import secrets
 import sqlite3
-import time
 from collections.abc import Callable
 
+from router.contract.clock import CLOCK
 from router.stores.sqlite.migrate import UPKEEP
 from router.telemetry import events
 
@@ -31,7 +31,7 @@ class Retention:
         table: str,
         kept_seconds: float,
         *,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = CLOCK.trusted,
         start: str = _START,
         warns: bool = True,
     ) -> None:
@@ -46,7 +46,7 @@ class Retention:
         trusted = self._find_trusted(database, now)
         if now - trusted > _LEAP_SECONDS and not self._has_warned:
             self._has_warned = True
-            events.clock_leapt(file=self._file, days=int((now - trusted) / _DAY))
+            events.store_clock_leapt(file=self._file, days=int((now - trusted) / _DAY))
         return min(now, trusted) - self._kept_seconds
 
     def count(self, rows: int) -> None:

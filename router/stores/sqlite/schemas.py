@@ -13,7 +13,6 @@ Migrations = tuple[str, ...]
 """Scripts of one kind of file: the n-th makes version n."""
 _NO_COPIES = ("-wal", "-shm", "-journal", ".part")
 """Suffixes of unfinished copies and of open copies' side files."""
-_ENDS = ("", "-wal", "-shm")
 
 
 def read_migrations(kind: str) -> Migrations:
@@ -43,9 +42,12 @@ class StoreNewer(StoreUnusable):
         """Written late: an open file has a log, which closing it deletes."""
         if self.copy is None:
             return "use that Tandem, or move the file away"
-        there = [f"{self.path}{end}" for end in _ENDS if Path(f"{self.path}{end}").exists()]
-        moves = [(file, file.replace(str(self.path), f"{self.path}.newer", 1)) for file in there]
-        steps = (f"mv {shlex.quote(old)} {shlex.quote(new)}" for old, new in [*moves, (str(self.copy), str(self.path))])
+        names = (f"{self.path}.newer{number}" for number in ("", *range(2, 1_000)))
+        newer, log = next(name for name in names if not Path(name).exists()), Path(f"{self.path}-wal")
+        moves = [(str(self.path), newer), (str(self.copy), str(self.path))]
+        if log.exists() and log.stat().st_size:  # of the newer file: it must not be applied to the copy
+            moves.insert(0, (str(log), f"{newer}-wal"))
+        steps = (f"mv {shlex.quote(old)} {shlex.quote(new)}" for old, new in moves)
         use = f"use that Tandem, or its copy from before the upgrade, {self.copy}. While no router runs, this restores it:"
         return f"{use}\n  {' && '.join(steps)}"
 

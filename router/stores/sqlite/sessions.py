@@ -2,8 +2,6 @@
 
 import sqlite3
 from collections.abc import Sequence
-from contextlib import suppress
-from typing import Any
 
 from router.contract.stores import StoreUnusable, Versioned
 from router.stores.sqlite.reader import RowReader
@@ -38,7 +36,10 @@ class SqliteSessions:
     async def load(self, key: str) -> Versioned:
         """The unwritten state, else one keyed read: 10 µs on the loop, where a thread could wait milliseconds."""
         waiting = self._writer.find_waiting(key)
-        row = waiting[2:] if waiting is not None else self._find_row(key)
+        try:
+            row = waiting[2:] if waiting is not None else self._reader.find_row("SELECT state FROM sessions WHERE key = ?", key)
+        except StoreUnusable:  # which the writer reports: the session begins again
+            row = None
         version = self._versions.get(key)
         if version is None:
             if row is not None:
@@ -47,12 +48,6 @@ class SqliteSessions:
             if len(self._versions) > _MAX_VERSIONS:
                 del self._versions[next(iter(self._versions))]
         return Versioned(None if row is None else bytes(row[0]), version)
-
-    def _find_row(self, key: str) -> tuple[Any, ...] | None:
-        """None if unreadable, which the writer reports: a session begins again then."""
-        with suppress(StoreUnusable):
-            return self._reader.find_row("SELECT state FROM sessions WHERE key = ?", key)
-        return None
 
     async def load_all(self, keys: Sequence[str]) -> Sequence[Versioned]:
         return [await self.load(key) for key in keys]

@@ -5,7 +5,6 @@ item, a list of the newest responses that hold it. Names and ids are hashed.
 """
 
 import asyncio
-import time
 from collections.abc import Callable, Collection
 from hashlib import blake2b
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import msgspec
 
 from router.contract.caller import Caller
+from router.contract.clock import CLOCK
 from router.contract.stores import StoredResponse, StoreUnusable
 from router.stores.places import DELETED, OTHERS, UNKNOWN, Key, Known
 from router.stores.valkey.link import Link, Script
@@ -80,7 +80,7 @@ _read_gone = msgspec.msgpack.Decoder(list[str]).decode
 class ValkeyResponses:
     """A `Place` for an hour. Responses over 8 MiB are not sent."""
 
-    def __init__(self, link: Link, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, link: Link, clock: Callable[[], float] = CLOCK.trusted) -> None:
         self.link, self._clock = link, clock
         for script in (_KEEP, _LOOK, _HOLDER, _STATES, _BURY):
             link.register(script)

@@ -5,6 +5,7 @@ import asyncio
 from msgspec import Struct, field
 
 from router.contract.caller import SessionKey
+from router.contract.clock import CLOCK
 from router.contract.errors import UpstreamCut, UpstreamError, UpstreamTimeout, UpstreamUnreachable
 from router.contract.relay import Headers, PreparedRequest, Sink, UpstreamCall, UpstreamRequest
 from router.loop.tasks import spawn
@@ -291,7 +292,7 @@ class SocketCall(Struct, eq=False):
     def _check(self) -> None:
         """One timer for all waits: it checks the silence so far, and sleeps for the rest."""
         loop, limit = asyncio.get_running_loop(), self._limit()
-        silent = 0.0 if self._is_paused else loop.time() - self._waiting_since
+        silent = 0.0 if self._is_paused else CLOCK.ran(self._waiting_since, loop.time())
         if silent < limit - 0.001:
             self._timer = loop.call_later(limit - silent, self._check)
             return

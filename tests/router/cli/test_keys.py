@@ -168,7 +168,7 @@ def test_a_name_that_may_not_be_used_is_refused(config, run, name):
         (["list", "ada"], "takes no name"),
         (["revoke", "ada", "--rpm", "3"], "--rpm is an option of tandem keys add and set, not of revoke"),
         (["add", "ada", "--grace", "1h"], "--grace is an option of tandem keys rotate"),
-        (["add", "ada", "--json"], "--json is an option of tandem keys list and forget, not of add"),
+        (["set", "ada", "--json"], "--json is an option of tandem keys add, list, rotate and forget, not of set"),
         (["set", "ada"], "needs what to change"),
         (["add", "ada", "--expires", "soon"], '"soon" is not a time such as'),
         (["add", "ada", "--expires", "0"], "expires at once"),
@@ -331,6 +331,20 @@ def test_list_is_a_table_of_keys_with_what_their_callers_spent(config, add, run)
     assert (ada[0], ada[1], ada[2], ada[-4:-2]) == (split_key(first)[0], "ada", "fast+deep", ["$0.25", "$0.25"])
     assert (ada_2[0], len(ada_2)) == (split_key(second.strip())[0], 5)
     assert bob[1:5] == ["bob", "fast", "fast", "yes"]
+
+
+@pytest.mark.parametrize("action", ["add", "rotate"])
+def test_a_new_key_can_be_had_as_json(config, run, action):
+    if action == "rotate":
+        run("add", "ada", "--rpm", "60")
+    options = ["--rpm", "60"] if action == "add" else []
+
+    status, out, err = run(action, "ada", "--json", "--expires", "90d", *options)
+
+    told = json.loads(out)
+    found = read(config).ring.find(told["key"], 0)
+    assert (status, found.id, told["name"], told["rights"]["requests_per_minute"]) == (0, told["id"], "ada", 60)
+    assert (told["created"] < told["expires"], told["key"] in err) == (True, False)
 
 
 def test_list_as_json_has_ids_rights_spending_and_last_use(config, add, run):

@@ -207,7 +207,7 @@ def test_a_start_that_fails_closes_its_listener(here, monkeypatch, capsys):
 
 def test_a_ledger_whose_folder_cannot_be_written_to_is_told_with_its_whole_path_and_requests_are_served(here):
     server = start_server(here, "--log", "json", config=f"{SIMULATED.replace('path: test.db', 'path: /proc/nowhere/test.db')}")
-    url = json.loads(server.stderr.readline())["url"]
+    url = json.loads(read_until(server, "server.started"))["url"]
     warned = json.loads(read_until(server, "config.warned"))
 
     with urllib.request.urlopen(f"{url}/v1/models", timeout=20) as answer:
@@ -215,7 +215,7 @@ def test_a_ledger_whose_folder_cannot_be_written_to_is_told_with_its_whole_path_
     server.terminate()
     assert server.wait(20) == 0
     server.stderr.close()
-    assert warned["warning"].startswith("/proc/nowhere/test.db cannot be written to (")
+    assert warned["warning"].startswith("/proc/nowhere/test.db cannot be used (")
     assert "--no-ledger" in warned["warning"]
 
 

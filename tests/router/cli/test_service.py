@@ -140,3 +140,8 @@ def test_only_a_file_of_ours_is_ours(manager, home, platform):
     assert written.is_ours()
     written.path.write_bytes(b"\xff")
     assert not written.is_ours()
+
+
+def test_only_launchd_needs_a_log_file_of_ours(manager, home):
+    assert find_manager("darwin", home).log == ("--log-file", str(home / "Library" / "Logs" / "tandem.log"))
+    assert find_manager("linux", home).log == ()

@@ -40,7 +40,23 @@ def test_a_router_says_where_it_is_since_when_and_how_it_does(here, capsys):
     assert before < told["started_at"] < time.time()
     assert (told["running"], told["state"], told["problems"]) == (True, "ready", [])
     assert told["workers"] == {"count": 1, "serving": 1}
-    assert told["stores"] == {"ledger": str(here / "test.db"), "shared": []}
+    assert told["stores"] == {"ledger": str(here / "test.db"), "shared": [], "away": []}
+
+
+def test_files_that_cannot_be_used_are_problems_of_a_router_that_runs(here, capsys):
+    (here / "config.yaml").write_text(SIMULATED.replace("test.db", "folder/test.db"))
+    (here / "folder").touch()
+    texts = [
+        "the ledger cannot be written (Not a directory): its rows wait in memory",
+        "the store of background jobs cannot be written (Not a directory): requests with background: true are answered with 503",
+    ]
+
+    with serving(here):
+        assert main(["status", "--json"]) == 0
+        told = json.loads(capsys.readouterr().out)
+        assert main(["stop"]) == 0
+
+    assert (told["state"], told["stores"]["away"], [one["text"] for one in told["problems"]]) == ("ready", texts, texts)
 
 
 def test_after_a_reload_the_fingerprint_is_that_of_the_config_in_use(here, capsys):

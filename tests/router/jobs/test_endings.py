@@ -1,5 +1,6 @@
 """Ends that no owner of a job brings about: lost attempts, and revoked keys."""
 
+import asyncio
 import json
 from math import ceil
 
@@ -100,3 +101,11 @@ async def test_waiting_jobs_and_agents_work_of_a_revoked_key_are_cancelled_and_o
     (elsewhere,) = (await store.list_jobs(ANN, JobState.RUNNING, 1_000, None)).jobs[1:]
     assert not elsewhere.is_cancelled  # its own worker stops it
     assert await cancel_revoked(store, lambda job: job.key == "k_1") == []
+
+
+async def test_of_two_workers_that_find_a_revoked_key_at_once_one_counts_the_agents_work(store):
+    await store.add(write_job("req_agent", ANN, "k_1", "the agent's task"), MANY, None, LEASE_SECONDS)
+
+    ended = await asyncio.gather(*(cancel_revoked(store, lambda job: job.key == "k_1") for _ in range(2)))
+
+    assert [*ended[0], *ended[1]] == [("k_1", "running_jobs")]

@@ -10,7 +10,7 @@ from router.jobs import outside
 from router.stores.sqlite.jobs import MemoryJobs
 from tests.conftest import SIMULATED
 from tests.tools.background import begin as begin_job
-from tests.tools.background import events_in
+from tests.tools.background import events_in, poll
 from tests.tools.background import read_log as read_stream
 from tests.tools.http import call
 from tests.tools.jobs import MANY, Clock
@@ -134,6 +134,35 @@ async def test_a_job_is_kept_logged_and_ended_over_http(tandem):
     assert {event["item_id"] for event in events if "summary_index" in event} == {response["output"][0]["id"]}
     assert response["output"][0]["id"].startswith("log_")
     assert response == (await call(tandem.port, f"/v1/responses/{begun['id']}")).json
+
+
+async def test_the_task_is_the_one_input_item_whether_the_agent_works_or_has_ended(tandem):
+    begun = await begin_agent(tandem)
+    path = f"/v1/responses/{begun['id']}/input_items"
+
+    working = await call(tandem.port, path)
+    body = {"owner": begun["owner"], "number": begun["number"], "state": "completed"}
+    await call(tandem.port, f"/tandem/jobs/{begun['id']}/end", body)
+    ended = await call(tandem.port, path)
+
+    assert working.status == 200, working
+    (item,) = working.json["data"]
+    assert (item["type"], item["role"], text_of(item)) == ("message", "user", "fix the\n race")
+    assert ended.json == working.json
+
+
+async def test_a_command_that_is_gone_is_found_by_the_runner_and_its_task_is_not_served(store, start):
+    tandem = await start(SIMULATED + RUNNER)
+    begun = await begin_agent(tandem)
+    jobs = tandem.built.jobs.store
+    job = await jobs.find(begun["id"], None)
+    await jobs.renew(job, begun["owner"], -1.0)
+    tandem.built.jobs.runner.wake()
+
+    response = await poll(tandem, begun["id"])
+
+    assert (response["status"], response["error"]["reason"]) == ("failed", "interrupted")
+    assert "the command that ran the agent has stopped" in response["error"]["message"]
 
 
 async def test_without_a_runner_in_the_config_nothing_is_kept(start):

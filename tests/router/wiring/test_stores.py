@@ -139,12 +139,13 @@ async def test_workers_start_without_a_file_that_cannot_be_opened_and_share_it_o
     loaded = load_text(SIMULATED, tmp_path)
 
     with ExitStack() as stack:
-        is_whole = hold_files(loaded, "http://127.0.0.1:4000", stack)
+        away = hold_files(loaded, "http://127.0.0.1:4000", stack)
         (tmp_path / "test.db").rmdir()
         writers = [open_ledger(loaded, "", {}) for _ in range(2)]
         owner = find_owner(tmp_path / JOBS_FILE)
 
-    assert (is_whole, owner is not None, [writer.failing for writer in writers]) == (False, True, [None, None])
+    assert [(error.path.name, error.reason) for error in away] == [("test.db", "Is a directory")]
+    assert (owner is not None, [writer.failing for writer in writers]) == (True, [None, None])
     for writer in writers:
         await writer.detach(None)
 

@@ -1,6 +1,7 @@
 """What the commands that look back share."""
 
 import argparse
+import re
 import shutil
 import time
 from contextlib import closing
@@ -13,6 +14,7 @@ from router.cli.past.looking import find_ledger, read_since
 from router.cli.past.sources import LedgerPast
 from router.cli.routers import Router, note_router
 from router.stores.sqlite.files import connect
+from router.stores.sqlite.schemas import LEDGER
 from tests.conftest import SIMULATED
 from tests.router.cli.recorded import record_turns
 from tests.tools.kept import make_entry
@@ -38,6 +40,20 @@ def test_a_file_that_is_no_ledger_is_said_and_left_alone(home, capsys, command):
     assert main([*command.split()]) == 1
     assert "not a usable ledger" in capsys.readouterr().err
     assert (home / "test.db").read_text() == "something else"
+
+
+@pytest.mark.parametrize("command", [*ALL, "replay --ledger test.db", "tune --ledger test.db"])
+def test_a_ledger_of_a_newer_tandem_is_refused_with_the_copy_that_this_one_can_read(home, capsys, command):
+    record_turns(home, "fix the typo")
+    shutil.copy(home / "test.db", home / "test.db.before-99")
+    with closing(connect(home / "test.db")) as database:
+        database.execute("PRAGMA user_version = 99")
+
+    assert main([*command.split()]) in (1, 2)
+
+    said = capsys.readouterr().err
+    assert f"test.db was written by a newer Tandem (schema 99 > {len(LEDGER)})\n  hint: use that Tandem, or" in said
+    assert re.search(r"  mv \S*test\.db \S*test\.db\.newer && mv \S*test\.db\.before-99 \S*test\.db\n", said)
 
 
 @pytest.mark.parametrize("command", ALL)

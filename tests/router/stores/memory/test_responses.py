@@ -74,6 +74,21 @@ async def test_the_oldest_goes_when_there_are_too_many_or_they_are_too_large():
         assert found == [False, True, True]
 
 
+async def test_ids_are_forgotten_of_the_caller_that_has_most_of_them():
+    store = MemoryResponses(max_responses=4, max_owners=10, clock=Clock())
+    store.keep(make("bobs", BOB), for_long=False)
+    store.keep(make("bobs_deleted", BOB), for_long=False)
+    await store.forget("bobs_deleted", BOB)
+
+    for number in range(50):
+        store.keep(make(f"resp_{number}"), for_long=False)
+        await store.forget(f"resp_{number}", ANN)
+
+    assert await store.is_denied("bobs", ANN)
+    assert await store.is_denied("bobs_deleted", BOB)
+    assert [await store.is_denied(f"resp_{number}", BOB) for number in (0, 41, 42, 49)] == [False, False, True, True]
+
+
 @pytest.mark.parametrize("bounds", [{"max_responses": 4}, {"max_bytes": 4 * len(make().raw)}], ids=["count", "bytes"])
 async def test_a_full_store_evicts_the_oldest_of_the_caller_that_has_most(bounds):
     store = MemoryResponses(clock=Clock(), **bounds)

@@ -1,13 +1,17 @@
 """Schemas by number, and files whose schema is newer than ours."""
 
 import os
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from router.stores.sqlite.files import open_ledger
+from router.contract.caller import Caller
+from router.stores.sqlite.files import connect_to_read, create_private, open_ledger
+from router.stores.sqlite.forget import count_kept, forget_caller
 from router.stores.sqlite.migrate import prepare
-from router.stores.sqlite.schemas import LEDGER, RESPONSES, StoreNewer, tables_of
+from router.stores.sqlite.schemas import JOBS, LEDGER, RESPONSES, StoreNewer, check_version, tables_of
 from tests.router.stores.sqlite.test_migrate import OLD, TWO, ask, version_of, write_old
 
 
@@ -52,3 +56,31 @@ def test_a_newer_ledger_is_not_read_either(tmp_path, writes):
         f"tandem.db was written by a newer Tandem (schema {len(LEDGER) + 1} > {len(LEDGER)})\n"
     )
     assert f"{path}.before-2" in str(refusal.value)
+
+
+def test_the_command_that_restores_a_copy_moves_a_log_with_the_newer_file(tmp_path):
+    path = write_old(tmp_path / "a.db", TWO[0], "INSERT INTO a VALUES (7);")
+    prepare(path, (*TWO, "CREATE TABLE b (z);"))
+    with closing(sqlite3.connect(path, isolation_level=None)) as killed:
+        killed.execute("INSERT INTO a VALUES (8, 8)")
+        log = (tmp_path / "a.db-wal").read_bytes()
+    (tmp_path / "a.db-wal").write_bytes(log)  # as after a kill
+    (tmp_path / "a.db.newer").write_text("moved away before")
+
+    with pytest.raises(StoreNewer) as refusal, closing(connect_to_read(path)) as database:
+        check_version(database, path, TWO)
+
+    assert os.system(str(refusal.value).splitlines()[-1]) == 0
+    assert ask(path, "SELECT * FROM a") == [(7,)]
+    assert (tmp_path / "a.db.newer").read_text() == "moved away before"
+    assert ask(tmp_path / "a.db.newer2", "SELECT x FROM a") == [(7,), (8,)]
+
+
+@pytest.mark.parametrize(("name", "migrations"), [("tandem.db", LEDGER), ("responses.db", RESPONSES), ("jobs.db", JOBS)])
+def test_a_caller_is_not_forgotten_in_part_of_a_newer_file(tmp_path, name, migrations):
+    create_private(path := tmp_path / name)
+    prepare(path, (*migrations, "CREATE TABLE later (caller);"))
+
+    for work in (count_kept, forget_caller):
+        with pytest.raises(StoreNewer):
+            work(path, Caller("ada"))
