@@ -2,22 +2,25 @@
 
 import argparse
 import asyncio
+import contextlib
 import sys
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 
 from router.cli.assumptions import add_assumption_arguments, read_assumptions
 from router.cli.common import add_config_argument, load_or_end, print_json, say
-from router.cli.past.history import PastFiles, add_history_arguments, find_history, open_quietly
+from router.cli.past.history import PastFiles, add_history_arguments, find_history
 from router.cli.tables import style_here, write_table
 from router.config.load import LoadedConfig
 from router.contract.request import Json, JsonObject
 from router.contract.words import Tier
 from router.decide.yardstick import Assumptions
-from router.past.replay import choose_again, measure
+from router.house import House
+from router.past.replay import choose_again, measure, quiet
 from router.past.report import Choices, Example, Report, Row
 from router.screen.figures import UNKNOWN, duration, money
 from router.telemetry import events
 from router.telemetry.colour import BOLD, GREEN, RED, paint
+from router.wiring.build import build_house
 
 _RECORDED, _ALL_DEEP = "as recorded", "everything on deep"
 _MAX_WORDS = 100
@@ -55,7 +58,7 @@ async def _replay(history: PastFiles, present: LoadedConfig, other: LoadedConfig
     is_compared = other is not present
     before_name = present.source if is_compared else _RECORDED if history.ledger is not None else _ALL_DEEP
     report = Report(before_name, other.source, assumed)
-    async with open_quietly(present) as house, open_quietly(other) as other_house:
+    async with _open_house(present) as house, _open_house(other) as other_house:
         for case in history.cases("replaying"):
             after = await choose_again(other_house, case)
             chosen = await choose_again(house, case) if is_compared else None
@@ -67,6 +70,15 @@ async def _replay(history: PastFiles, present: LoadedConfig, other: LoadedConfig
             report.show(case, before, after, show)
             await asyncio.sleep(0)  # lets Ctrl-C through
     return report
+
+
+@contextlib.asynccontextmanager
+async def _open_house(loaded: LoadedConfig) -> AsyncIterator[House]:
+    built = build_house(loaded, with_ledger=False)
+    try:
+        yield quiet(built.house)
+    finally:
+        await built.close()
 
 
 def _as_json(report: Report) -> JsonObject:

@@ -11,7 +11,7 @@ from router.cli import Ended
 from router.cli.common import add_config_argument, add_old_option, load_or_end, print_json, say, table_path
 from router.cli.config_file import NewRule, add_rules, change_config, set_values
 from router.cli.past.applied import Record, record_path, undo
-from router.cli.past.history import PastFiles, add_history_arguments, find_history, open_quietly
+from router.cli.past.history import PastFiles, add_history_arguments, find_history
 from router.cli.past.tuning import as_json, kinds_json, list_kinds, readable, say_merged, taught_json, write_taught
 from router.cli.progress import Progress
 from router.config.load import LoadedConfig
@@ -21,11 +21,12 @@ from router.contract.personal import BadTable, PersonalTable, load_personal
 from router.contract.stores import StoreUnusable
 from router.past.cases import Case, Sample
 from router.past.marks import Taught, merge
-from router.past.replay import choose_again
+from router.past.replay import choose_again, choose_from_kept, quiet
 from router.past.tune import RESAMPLINGS, Fit, Tuning, as_sample, say_what_lacks, teach, tune, without_taught
 from router.screen.figures import plural
 from router.stores.sqlite.marks import keep_places
 from router.telemetry import events
+from router.wiring.build import build_house
 
 EXAMPLES = ("tune", "tune --apply", "tune --since 90d", "tune --show", "tune --undo")
 
@@ -58,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.show:
         return _show_taught(arguments, loaded)
     history = find_history(arguments, loaded, joins=True)
-    samples = asyncio.run(_read_samples(history, loaded))
+    samples = _read_samples(history, loaded)
     history.say()
     decision, weights = loaded.config.decision, loaded.weights_fingerprint
     present = Fit(decision.base_rate, decision.personal_log_odds)
@@ -87,21 +88,26 @@ def _show(
         print("\n\n".join(parts))
 
 
-async def _read_samples(history: PastFiles, loaded: LoadedConfig) -> list[Sample]:
-    samples, skipped = [], Counter[str]()
-    async with open_quietly(_without_table(loaded)) as house:
-        for case in history.cases("tuning"):
-            if reason := _why_skipped(case, loaded.weights_fingerprint):
-                skipped[reason] += 1
-                continue
-            choice = await choose_again(house, case)
-            is_foreign = _is_foreign(case, loaded.weights_fingerprint)
-            sample = as_sample(case, choice, is_foreign=is_foreign) if choice is not None else None
-            if sample is None:
-                skipped["that no target can serve now"] += 1
-            else:
-                samples.append(sample)
-            await asyncio.sleep(0)  # lets Ctrl-C through
+def _read_samples(history: PastFiles, loaded: LoadedConfig) -> list[Sample]:
+    built = build_house(_without_table(loaded), with_ledger=False)
+    house, samples, skipped = quiet(built.house), [], Counter[str]()
+    with asyncio.Runner() as runner:
+        try:
+            # A run per turn with text, since Ctrl-C is noticed only between runs.
+            for case in history.cases("tuning"):
+                if reason := _why_skipped(case, loaded.weights_fingerprint):
+                    skipped[reason] += 1
+                    continue
+                has_text = case.arrival is not None
+                choice = runner.run(choose_again(house, case)) if has_text else choose_from_kept(house, case)
+                is_foreign = _is_foreign(case, loaded.weights_fingerprint)
+                sample = as_sample(case, choice, is_foreign=is_foreign) if choice is not None else None
+                if sample is None:
+                    skipped["that no target can serve now"] += 1
+                else:
+                    samples.append(sample)
+        finally:
+            runner.run(built.close())
     if skipped:
         reasons = ", ".join(f"{count} {reason}" for reason, count in skipped.most_common())
         say(f"skipped {skipped.total()} of {plural(skipped.total() + len(samples), 'turn')}: {reasons}")

@@ -1,9 +1,8 @@
 """Shared by `replay` and `tune`: finding the history, and reading it with a progress bar."""
 
 import argparse
-import contextlib
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,14 +12,11 @@ from router.cli.past.looking import add_since_argument
 from router.cli.progress import Progress
 from router.config.load import LoadedConfig
 from router.contract.stores import StoreUnusable
-from router.house import House
 from router.past.cases import Case, LedgerTally, cases_of, join, read_ledger, read_lessons
 from router.past.logs import LogFile, find_logs, read_logs, usual_places
 from router.past.logs.lines import Tally
-from router.past.replay import quiet
 from router.screen.figures import plural
 from router.stores.sqlite.past import SqliteEntryReader
-from router.wiring.build import build_house
 
 
 def add_history_arguments(parser: argparse.ArgumentParser) -> None:
@@ -90,16 +86,6 @@ class PastFiles:
         said = ", ".join(f"{count} {what}" for count, what in passed if count)
         if said:
             say(f"skipped {said}")
-
-
-@contextlib.asynccontextmanager
-async def open_quietly(loaded: LoadedConfig) -> AsyncIterator[House]:
-    """A house that decides and keeps nothing."""
-    built = build_house(loaded, with_ledger=False)
-    try:
-        yield quiet(built.house)
-    finally:
-        await built.close()
 
 
 def find_history(arguments: argparse.Namespace, loaded: LoadedConfig, *, joins: bool) -> PastFiles:

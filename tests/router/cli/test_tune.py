@@ -15,7 +15,7 @@ from router.cli import main
 from router.cli.past.history import PastFiles
 from router.config.load import load_config
 from router.contract.economics import Economics
-from router.past.replay import choose_again
+from router.past.replay import choose_from_kept
 from router.wiring.build import known_names
 from tests.conftest import SIMULATED
 from tests.router.cli.recorded import record_turns
@@ -379,11 +379,11 @@ def test_only_turns_that_are_known_to_be_quick_or_long_are_decided_again(home, m
         database.execute("UPDATE entries SET output_tokens = NULL WHERE id = 'req_2'")
     decided = []
 
-    async def choose(house, case):
+    def choose(house, case):
         decided.append(case.request)
-        return await choose_again(house, case)
+        return choose_from_kept(house, case)
 
-    monkeypatch.setattr("router.cli.tune.choose_again", choose)
+    monkeypatch.setattr("router.cli.tune.choose_from_kept", choose)
     assert main(["tune", "--ledger"]) == 0
 
     assert sorted(decided) == ["req_1", "req_3"]
