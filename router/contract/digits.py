@@ -10,6 +10,7 @@ from contextlib import suppress
 
 import orjson
 
+from router.contract.parts import LARGE_BYTES, parse_parts, parts_of
 from router.contract.request import Json, JsonObject
 
 _SHORT = 15
@@ -43,6 +44,11 @@ def may_lose_digits(raw: bytes) -> bool:
     return _RUN in raw.translate(_MARKED) and (_NUMBER.search(raw) is not None or raw[:1] in b"-.0123456789")
 
 
+def _may_have_run(raw: bytes) -> bool:
+    """Look at every fourth byte: half the time of looking at all."""
+    return _RUN[::4] in raw[::4].translate(_MARKED)
+
+
 def parse_exactly(raw: bytes) -> Json:
     """Parse JSON with all digits. Raises `orjson.JSONDecodeError`."""
     value: Json = orjson.loads(raw)
@@ -54,9 +60,10 @@ def parse_exactly(raw: bytes) -> Json:
 
 
 def with_digits(raw: bytes, body: JsonObject) -> JsonObject:
-    if not may_lose_digits(raw):
+    parts = (raw,) if len(raw) <= LARGE_BYTES else filter(_may_have_run, parts_of(raw, overlap=_SHORT + 3))
+    if not any(map(may_lose_digits, parts)):
         return body
-    exact = parse_exactly(raw)
+    exact = parse_parts(raw, parse_exactly)
     return exact if isinstance(exact, dict) else body
 
 

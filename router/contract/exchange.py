@@ -15,7 +15,7 @@ from router.contract.errors import Superseded, TandemError, Unavailable
 from router.contract.facts import AttemptOpened, Fact, QuestionEnded, Queued
 from router.contract.relay import RouteRequest
 from router.contract.request import NOW, Moment
-from router.contract.stores import ResponseStore
+from router.contract.stores import ResponseStore, WrittenHistory
 from router.contract.words import Dialect, Operation, PassedRoute, Word
 
 IDEMPOTENCY_KEY = "idempotency-key"
@@ -225,6 +225,8 @@ class Exchange(Struct, eq=False):
     task: "asyncio.Task[None] | None" = None
     confirming: Confirming | None = None
     """None where nothing is shared."""
+    written: WrittenHistory | None = None
+    """Its conversation as it will be stored. None unless it is large: that is written off the loop."""
     id: str = ""
     caller: Caller = LOCAL
     last: FindFact = _NOTHING.get
@@ -278,6 +280,9 @@ class Exchange(Struct, eq=False):
         self.task = task
         if self.cancelled is not None:
             task.cancel()
+
+    def keep_written(self, history: WrittenHistory) -> None:
+        self.written = history
 
     def let_go(self) -> None:
         """Drop the task: a cancelled one keeps all it worked on, this exchange too, until garbage collection."""

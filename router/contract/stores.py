@@ -9,6 +9,7 @@ import orjson
 from router.contract.caller import Caller
 from router.contract.digits import as_written, parse_exactly
 from router.contract.entry import Entry
+from router.contract.parts import parse_parts
 from router.contract.request import Json, JsonObject, Transcript
 
 RETRY_AFTER_SECONDS = 5.0
@@ -80,6 +81,13 @@ class EntryStore(Protocol):
     async def close(self) -> None: ...
 
 
+class WrittenHistory(NamedTuple):
+    """A conversation as `StoredResponse.raw` begins, and the ids of its items."""
+
+    raw: bytes
+    item_ids: frozenset[str]
+
+
 class StoredResponse(NamedTuple):
     """A response with all that led to it. `raw` is JSON, written once."""
 
@@ -107,7 +115,7 @@ class StoredResponse(NamedTuple):
         return cls(str(response["id"]), caller, target, at, content, item_ids)
 
     def read(self) -> tuple[Transcript, JsonObject]:
-        content: Any = parse_exactly(self.raw)
+        content: Any = parse_parts(self.raw, parse_exactly)
         return Transcript(content["items"], content["makers"]), content["response"]
 
 

@@ -2,17 +2,19 @@
 
 import re
 from collections.abc import Mapping
+from typing import Any
 
 import orjson
 
 from router.contract.errors import BadRequest, TooDeep, WrongMediaType
 from router.contract.exchange import Arrival
+from router.contract.parts import LARGE_BYTES, parse_members, parts_of
 from router.contract.request import Json, JsonObject
 from router.contract.words import Dialect
 from router.dialects.fields import shown
 from router.dialects.grown import cut_apart
 from router.dialects.histories import NO_HISTORIES, Histories, History
-from router.dialects.splice import find_repeated, parse_apart
+from router.dialects.splice import find_repeated, parse_apart, split_members
 from router.dialects.table import SPECS
 
 # Possessive, and accepts an unterminated string, so that a truncated body is not searched repeatedly.
@@ -24,8 +26,8 @@ _SHORT_BYTES = 4_096
 """Shorter bodies are read whole: cheaper than a history lookup."""
 _LARGE_BYTES = 16_384
 """Smaller bodies are searched for a second `model` when sent on, where it is free."""
-_COUNTED_BYTES, _MAX_VALUES = 1 << 21, 800_000
-"""Larger bodies with more commas, colons and brackets are refused."""
+_MAX_VALUES = 800_000
+"""Large bodies with more commas, colons and brackets are refused."""
 _MAX_FIELDS = 1_000
 """At the top level."""
 _CONVERSATIONS = ("messages", "input", "prompt")
@@ -60,7 +62,9 @@ def parse_request(arrival: Arrival, histories: Histories = NO_HISTORIES) -> tupl
     if len(raw) > _SHORT_BYTES:
         history = histories.of(arrival.caller)
         if len(raw) > _LARGE_BYTES:
-            refuse_crowded(raw)
+            if len(raw) > LARGE_BYTES:
+                refuse_crowded(raw)
+                return *_parse_in_parts(raw), history
             grown = history.parse_grown(raw, arrival.dialect) if history else None
             return grown or _parse_large(raw, arrival.dialect, history)
     body = parse_body(raw)
@@ -75,16 +79,36 @@ def refuse_crowded(raw: bytes) -> None:
 
     Characters in texts count too: a text with that many is longer than any model can read.
     """
-    if len(raw) > _COUNTED_BYTES and len(raw) - len(raw.translate(None, b",:{[")) > _MAX_VALUES:
+    if len(raw) <= LARGE_BYTES:
+        return
+    most = _MAX_VALUES
+    for part in parts_of(raw):
+        most -= len(part) - len(part.translate(None, b",:{["))
+        if most >= 0:
+            continue
         raise BadRequest(f"the JSON has too many values: more than {_MAX_VALUES:,} commas, colons and opening brackets")
+
+
+def _parse_in_parts(raw: bytes) -> tuple[JsonObject, bool]:
+    try:
+        members = split_members(raw)
+        _refuse_many_fields(members)
+        body = parse_members(members)
+    except (ValueError, RecursionError):
+        body, members = parse_body(raw), None  # which names the fault
+    return body, not refuse_repeated(raw, members)
+
+
+def _refuse_many_fields(body: Mapping[str, object]) -> None:
+    if len(body) > _MAX_FIELDS:
+        raise BadRequest(f"the body has too many fields: {len(body):,}, and at most {_MAX_FIELDS:,} are read")
 
 
 def _parse_large(raw: bytes, dialect: Dialect, history: History | None) -> tuple[JsonObject, bool, History | None]:
     body, is_apart = parse_apart(raw), True
     if body is None:
         body, is_apart = parse_body(raw), False
-    if len(body) > _MAX_FIELDS:
-        raise BadRequest(f"the body has too many fields: {len(body):,}, and at most {_MAX_FIELDS:,} are read")
+    _refuse_many_fields(body)
     name = next(filter(body.__contains__, _CONVERSATIONS), None)
     found = cut_apart(raw, body, name, history.caller, dialect, has_one_model=is_apart) if name and history else None
     # Splitting half a megabyte takes half as long as parsing it: only the rest is checked if the conversation was split off.
@@ -94,13 +118,13 @@ def _parse_large(raw: bytes, dialect: Dialect, history: History | None) -> tuple
     return body, is_apart, history
 
 
-def refuse_repeated(raw: bytes) -> bool:
+def refuse_repeated(raw: bytes, members: dict[str, Any] | None = None) -> bool:
     """Refuse duplicate fields at the top level.
 
     Returns whether `model` is duplicated, which is allowed: such a body is rewritten.
     """
     try:
-        name = find_repeated(raw)
+        name = find_repeated(raw, members)
     except (ValueError, RecursionError) as error:
         raise TooDeep("the JSON is nested too deeply to be checked for duplicate keys") from error
     if name is not None and name != "model":

@@ -44,13 +44,19 @@ def parse_apart(raw: bytes) -> JsonObject | None:
     return {"model": model, **rest} if rest and "model" not in rest else None
 
 
-def find_repeated(raw: bytes) -> str | None:
-    """A duplicate key of an object, or None.
+def split_members(raw: bytes) -> dict[str, msgspec.Raw]:
+    """The members of an object, unparsed. Raises `ValueError` or `RecursionError`."""
+    return _MEMBERS.decode(raw)
+
+
+def find_repeated(raw: bytes, members: dict[str, Any] | None = None) -> str | None:
+    """A duplicate key of an object, or None. `members` are those that `split_members` returned.
 
     Walks the members next to the parsed values. A parser keeps the last value, so the first of two differs from it or is
     followed by a known key. Raises `ValueError` or `RecursionError` if it is nested too deeply for one of the parsers.
     """
-    members: dict[str, Any] = _MEMBERS.decode(raw)  # values have a buffer that mypy does not see
+    if members is None:
+        members = _MEMBERS.decode(raw)
     # The shortest possible encoding of the members fills the body: there are no more.
     if sum(map(_size, members.values())) + sum(map(len, members)) + 4 * len(members) + 1 == len(raw):
         return None

@@ -21,7 +21,7 @@ from router.dialects.sse import split_frames
 from router.dialects.table import SPECS
 from router.responses.capture import capture
 from router.responses.compact import write_compaction
-from router.responses.keep import is_kept
+from router.responses.keep import is_kept, write_ahead
 from router.responses.resume import PREVIOUS, Continued
 
 
@@ -135,6 +135,7 @@ def reply_to(exchange: Exchange, view: RequestView, caller: AnswerSink) -> Reply
         return _Compaction(Collected(), caller, exchange, view)
     sink = caller
     if is_kept(view, on_socket=exchange.arrival.responses is not None):
+        write_ahead(exchange, view)
         sink = watch(caller, capture(exchange, is_streaming=view.is_streaming, is_message=spec.has_threads))
     if isinstance(view.continued, Continued) and (previous := as_text(view.continued.body.get(PREVIOUS))):
         sink = NamedSink(sink, previous, is_streaming=view.is_streaming)

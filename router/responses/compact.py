@@ -10,6 +10,7 @@ import orjson
 
 from router.contract.digits import as_written
 from router.contract.errors import BadRequest, TooDeep, UpstreamMalformed
+from router.contract.parts import write_parts
 from router.contract.request import Json, JsonObject, RequestView
 from router.dialects.fields import as_list, as_object, as_text, texts_of
 from router.dialects.responses.request import CALLS
@@ -59,10 +60,10 @@ def open_summary(value: Json, index: int) -> Json:
     return _message("user", summary, as_text(item.get("id")).removeprefix("cmp_") or "summary", "summary")
 
 
-def write_body(body: JsonObject) -> bytes:
+def write_body(body: JsonObject, *, is_large: bool = False) -> bytes:
     """Bytes of a changed request. Raises `TooDeep`."""
     try:
-        return orjson.dumps(body, default=as_written)
+        return write_parts(body, as_written) if is_large else orjson.dumps(body, default=as_written)
     except orjson.JSONEncodeError as error:
         raise TooDeep("the conversation is nested too deeply to be rewritten: over 250 levels") from error
 

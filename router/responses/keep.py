@@ -6,15 +6,17 @@ from contextlib import suppress
 
 import orjson
 
-from router.contract.digits import with_digits
+from router.contract.digits import as_written, with_digits
 from router.contract.exchange import Exchange, Handler
 from router.contract.facts import Decided, Fact, Read, ResponseCompleted
+from router.contract.parts import LARGE_BYTES, write_parts
 from router.contract.request import JsonObject, RequestView, Transcript
-from router.contract.stores import ResponseStore, StoredResponse
+from router.contract.stores import ResponseStore, StoredResponse, WrittenHistory
 from router.contract.target import Target
 from router.contract.words import Operation
 from router.dialects.fields import as_list
 from router.dialects.table import SPECS
+from router.loop.tasks import spawn_started
 from router.responses.items import input_items, read_ids
 from router.responses.resume import PREVIOUS
 from router.responses.threads import HeldThread, keeper_of
@@ -72,7 +74,7 @@ def keep_answer(
     is_stored = None if isinstance(view.continued, HeldThread) else view.body.get("store")
     if is_stored is False:
         answer = {**answer, "store": False}  # the target was told not to store, whatever it claims
-    response = record_response(view, target, at, answer, session)
+    response = record_response(view, target, at, answer, session, exchange.written)
     if arrival.responses is not None:
         arrival.responses.keep(response, for_long=False)
     if is_stored is not False:
@@ -82,19 +84,53 @@ def keep_answer(
 
 
 def record_response(
-    view: RequestView, target: Target | None, at: float, response: JsonObject, session: str = ""
+    view: RequestView,
+    target: Target | None,
+    at: float,
+    response: JsonObject,
+    session: str = "",
+    written: WrittenHistory | None = None,
 ) -> StoredResponse:
     """The model's input and its answer; ours without a target. Only we know that a resent conversation continues one."""
-    caller, continued, ids = view.caller, view.continued, frozenset[str]()
-    if continued is None:
-        items = input_items(with_digits(view.raw, view.body))
-        history = Transcript(items, [""] * len(items))
-    else:
-        history = continued.transcript()
-        if PREVIOUS in continued.body:
-            response = {**response, PREVIOUS: continued.body[PREVIOUS]}
+    caller, continued, ids, maker = view.caller, view.continued, frozenset[str](), target.name if target else ""
+    if continued is not None and PREVIOUS in continued.body:
+        response = {**response, PREVIOUS: continued.body[PREVIOUS]}
     if isinstance(continued, HeldThread):
         caller, response = keeper_of(caller), continued.record(response, session)
     else:
-        ids = read_ids(history.items, as_list(response.get("output")))
-    return StoredResponse.write(caller, target.name if target else "", at, history, response, ids)
+        ids = read_ids(as_list(response.get("output")))
+    if written is not None:
+        raw = b"".join((written.raw, b',"response":', orjson.dumps(response, default=as_written), b"}"))
+        return StoredResponse(str(response["id"]), caller, maker, at, raw, written.item_ids | ids)
+    history = _history_of(view)
+    return StoredResponse.write(caller, maker, at, history, response, ids | _ids_in(view, history))
+
+
+def write_ahead(exchange: Exchange, view: RequestView) -> None:
+    """Write a large conversation off the loop, before its target is called. Call this only if the answer is kept."""
+    if len(view.raw) > LARGE_BYTES:
+        spawn_started(_write_ahead(exchange, view), name=f"{exchange.id} write ahead")
+
+
+async def _write_ahead(exchange: Exchange, view: RequestView) -> None:
+    with suppress(orjson.JSONEncodeError):
+        exchange.keep_written(await exchange.off_loop(write_history, view))
+
+
+def write_history(view: RequestView) -> WrittenHistory:
+    """Raises `orjson.JSONEncodeError` if it is nested too deeply."""
+    history = _history_of(view)
+    raw = write_parts({"items": history.items, "makers": list(history.origins)}, as_written, is_open=True)
+    return WrittenHistory(raw, _ids_in(view, history))
+
+
+def _history_of(view: RequestView) -> Transcript:
+    if view.continued is not None:
+        return view.continued.transcript()
+    items = input_items(with_digits(view.raw, view.body))
+    return Transcript(items, [""] * len(items))
+
+
+def _ids_in(view: RequestView, history: Transcript) -> frozenset[str]:
+    """Threads are continued as a whole."""
+    return frozenset() if isinstance(view.continued, HeldThread) else read_ids(history.items)

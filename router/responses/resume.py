@@ -11,7 +11,8 @@ from msgspec.structs import replace
 from router.contract.caller import Caller
 from router.contract.digits import with_digits
 from router.contract.errors import BadRequest, ItemForgotten, ResponseForgotten
-from router.contract.exchange import Exchange, OffLoop
+from router.contract.exchange import Exchange, HasBody, OffLoop
+from router.contract.parts import LARGE_BYTES
 from router.contract.request import Continuation, Json, JsonObject, RequestView, Transcript
 from router.contract.stores import ResponseStore, StoredResponse
 from router.contract.target import Target
@@ -25,7 +26,7 @@ from router.dialects.table import SPECS
 from router.dialects.translate.envelope import MARK, SUMMARY_MARK
 from router.responses.compact import ask_for_summary, open_summary, write_body
 from router.responses.items import derive_id, input_items
-from router.responses.threads import THREAD, resume_thread
+from router.responses.threads import THREAD, largest_of, resume_thread
 
 PREVIOUS = "previous_response_id"
 _NO_HISTORY = Transcript([], [])
@@ -44,12 +45,20 @@ async def restore_history(
     A socket has its own store. Raises `ResponseForgotten`, `ItemForgotten`, `ThreadForgotten`.
     """
     spec = SPECS[view.dialect]
-    if not (spec.continues_responses and _may_leave_out(view)) and not (spec.has_threads and THREAD in view.body):
+    if spec.continues_responses:
+        if not (_may_leave_out(view) if len(view.raw) <= LARGE_BYTES else await exchange.off_loop(_may_leave_out, view)):
+            return view
+    elif not (spec.has_threads and THREAD in view.body):
         return view
-    sent, store = with_digits(view.raw, view.body), exchange.arrival.responses or store
-    resumed = resume_thread(view, sent, store) if spec.has_threads else _resume(view, sent, store, targets, exchange.off_loop)
+    off_loop = exchange.off_loop
+    sent, store = await off_loop(_read_exactly, view), exchange.arrival.responses or store
+    resumed = resume_thread(view, sent, store, off_loop) if spec.has_threads else _resume(view, sent, store, targets, off_loop)
     whole = await resumed
-    return view if whole is view else read_again(whole)
+    return view if whole is view else await off_loop(read_again, whole)
+
+
+def _read_exactly(view: RequestView) -> JsonObject:
+    return with_digits(view.raw, view.body)
 
 
 def _may_leave_out(view: RequestView) -> bool:
@@ -71,16 +80,22 @@ async def _resume(
     is_compaction = view.operation is Operation.COMPACT
     if given is None and stored is None and not is_compaction:
         return view
-    continued = Continued(view.raw, sent, *_read_stored(stored), given)
-    body = continued.whole_body(reader="")
-    if is_compaction:
+    return await off_loop(_continue, largest_of(view, stored), view, sent, stored, given)
+
+
+def _continue(
+    largest: HasBody, view: RequestView, sent: JsonObject, stored: StoredResponse | None, given: Transcript | None
+) -> RequestView:
+    continued, previous = Continued(view.raw, sent, *_read_stored(stored), given), _read_previous_id(sent)
+    body, is_large = continued.whole_body(reader=""), len(largest.raw) > LARGE_BYTES
+    if view.operation is Operation.COMPACT:
         body = ask_for_summary(body)
-        return replace(view, body=body, raw=write_body(body), operation=Operation.CREATE)
+        return replace(view, body=body, raw=write_body(body, is_large=is_large), operation=Operation.CREATE)
     if previous and stored is None:
         body = {**body, PREVIOUS: previous}
     elif stored is not None or any(continued.transcript().origins):
         view = replace(view, continued=continued)
-    return replace(view, body=body, raw=write_body(body))
+    return replace(view, body=body, raw=write_body(body, is_large=is_large))
 
 
 async def find_given(sent: JsonObject, caller: Caller, store: ResponseStore, off_loop: OffLoop) -> list[Json]:

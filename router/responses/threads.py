@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from router.contract.caller import Caller
 from router.contract.errors import BadRequest, ThreadForgotten, ThreadMismatch, ThreadUnsupported
+from router.contract.exchange import HasBody, OffLoop
 from router.contract.request import Continuation, Json, JsonObject, RequestView, Transcript
 from router.contract.stores import ResponseStore, StoredResponse
 from router.contract.target import Target
@@ -31,17 +32,29 @@ _DEEPEST_MARK = 4
 """Marks are on a message's blocks, and on blocks in a tool result."""
 
 
-async def resume_thread(view: RequestView, sent: JsonObject, store: ResponseStore) -> RequestView:
+async def resume_thread(view: RequestView, sent: JsonObject, store: ResponseStore, off_loop: OffLoop) -> RequestView:
     """The whole conversation for targets, without `thread` and its beta. `sent` is the body with all digits."""
     asked = sent.get(THREAD)
     if asked is None:
         return view
-    previous, headers = _read_thread(asked, view.headers), _without_beta(view.headers)
+    previous = _read_thread(asked, view.headers)
+    stored = await store.find(previous, keeper_of(view.caller)) if previous is not None else None
+    return await off_loop(_resume, largest_of(view, stored), view, sent, previous, stored)
+
+
+def largest_of(view: RequestView, stored: StoredResponse | None) -> HasBody:
+    return view if stored is None or len(view.raw) > len(stored.raw) else stored
+
+
+def _resume(
+    _: HasBody, view: RequestView, sent: JsonObject, previous: str | None, stored: StoredResponse | None
+) -> RequestView:
+    headers = _without_beta(view.headers)
     if previous is None:
         pinned: JsonObject = {name: sent[name] for name in _PINNED if sent.get(name) is not None}
         thread = HeldThread(view.raw, sent, Transcript([], []), pinned, f"{THREAD}:{view.id}")
     else:
-        thread = HeldThread(view.raw, sent, *_read_stored(previous, sent, await store.find(previous, keeper_of(view.caller))))
+        thread = HeldThread(view.raw, sent, *_read_stored(previous, sent, stored))
     body, raw = thread.write_whole(reader="")
     return replace(view, body=body, raw=raw, headers=headers, continued=thread)
 

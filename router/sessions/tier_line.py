@@ -7,6 +7,7 @@ import re
 from hashlib import blake2b
 from typing import NamedTuple
 
+from router.contract.parts import LARGE_BYTES, is_in
 from router.contract.request import Json
 from router.contract.words import Tier
 from router.dialects.fields import as_list, as_object, as_text
@@ -124,7 +125,7 @@ def begin_of_words(text: str) -> int:
     """
     begin = 0
     for mark in WORDS_BEGIN_AFTER:
-        if mark in text:
+        if mark in text if len(text) <= LARGE_BYTES else is_in(text, mark):
             begin = text.rindex(mark) + len(mark)
     begin = _skip_blanks(text, begin)
     while text.startswith("<", begin) and (opened := _OPENED.match(text, begin)):

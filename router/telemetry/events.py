@@ -351,6 +351,7 @@ def ledger_failed(*, reason: str, lost: int) -> None:
     """Entries could not be written to the ledger (`DiskFull`: they wait for room), or were lost with its log.
 
     `LogGone`: somebody deleted `-wal` or `-shm`. `Damaged`: the file is broken; see `tandem check --live`.
+    A file that cannot be opened, at the start too, is reported in the system's words (`Is a directory`).
     Logged at once, then once a minute until it recovers.
     """
     _log.error("ledger.failed", reason=reason, lost=lost)

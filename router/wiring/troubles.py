@@ -71,7 +71,8 @@ def list_notices(house: House, keys: KeyWatch | None = None, table: TableWatch |
 
     def of_stores() -> list[Notice]:
         others = [watch.notice for watch in (keys, table) if watch is not None]
-        return [*find_file_troubles(state.files, time.time()), *(notice for notice in others if notice is not None)]
+        found = find_file_troubles(state.files, time.time(), has_budgets=state.budgets.is_needed)
+        return [*found, *(notice for notice in others if notice is not None)]
 
     def of_shared() -> list[Notice]:
         if state.shared is None:
@@ -86,13 +87,15 @@ def list_notices(house: House, keys: KeyWatch | None = None, table: TableWatch |
     return NoticeBoard(of_targets, of_budgets, of_stores, of_shared, of_policies)
 
 
-def find_file_troubles(files: Mapping[str, SqliteWriter], time_of_day: float) -> list[Notice]:
+def find_file_troubles(files: Mapping[str, SqliteWriter], time_of_day: float, *, has_budgets: bool = False) -> list[Notice]:
     """One notice for each file that cannot be written to, or that loses rows."""
     found = []
     for store, writer in files.items():
         if (failing := writer.failing) is not None:
             kind, subject = (Trouble.LEDGER_LOSING, "") if store == _LEDGER else (Trouble.STORE_AWAY, store)
             text = _describe(store, failing, writer.lost)
+            if has_budgets and store == _LEDGER and not writer.was_open:
+                text += ", and callers with a budget are answered with 503"
             found.append(Notice(kind, subject, time_of_day - failing.for_seconds, text, _HINT))
     return found
 

@@ -1,4 +1,4 @@
-"""`python -m tests.bench.hostile`: one hostile key next to ten honest ones, in a bit more than a minute.
+"""`python -m tests.bench.hostile [attack ...]`: one hostile key next to ten honest ones, in a bit more than a minute.
 
 The honest ones make small requests, five a second each, alone and then under each attack. None may be refused, and their 99th
 percentile may be 1.5 times what it is alone. The clock is noisy where the machine has other work: the router's own CPU between
@@ -180,12 +180,13 @@ async def attack_once(kinds: tuple[str, ...], upstream_port: int) -> tuple[list[
     return times, cpu, refused, f"router {busy:.0%} busy {told}"
 
 
-async def compare() -> bool:
-    """Print the figures of each attack. Returns whether all are within the bar."""
+async def compare(chosen: tuple[str, ...]) -> bool:
+    """Print the figures of each attack, or of the chosen ones. Returns whether all are within the bar."""
     is_within, alone = True, 0.0
     upstream = start(["upstream"])
     upstream_port = int(upstream.child.stdout.readline())
-    for kinds in ((), *((kind,) for kind in KINDS), KINDS):
+    each = [(kind,) for kind in chosen or KINDS]
+    for kinds in ((), *each, *([] if chosen else [KINDS])):
         times, cpu, refused, told = await attack_once(kinds, upstream_port)
         p99 = part(times, 0.99)
         alone = alone or p99
@@ -207,7 +208,7 @@ def main(role: str = "", *given: str) -> None:
         port, key, *kinds = given
         asyncio.run(Attack(int(port), key).run(kinds))
     else:
-        sys.exit(not asyncio.run(compare()))
+        sys.exit(not asyncio.run(compare(tuple(filter(None, (role, *given))))))
 
 
 if __name__ == "__main__":

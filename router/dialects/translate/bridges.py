@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from router.contract.digits import as_written, with_digits
 from router.contract.errors import TooDeep
+from router.contract.parts import LARGE_BYTES, write_parts
 from router.contract.request import JsonObject, RequestView
 from router.contract.secret import mask_keys
 from router.contract.words import Dialect
@@ -71,7 +72,8 @@ class Bridge(NamedTuple):
         composer = SPECS[self.caller].composer(answer)
         parser = target.parser(composer, context.target.name, answer.id)
         try:
-            raw = orjson.dumps(written, default=as_written)
+            is_large = len(view.raw) > LARGE_BYTES
+            raw = write_parts(written, as_written) if is_large else orjson.dumps(written, default=as_written)
         except orjson.JSONEncodeError as error:
             raise TooDeep(_TOO_DEEP) from error
         return Translated(raw, tuple(map(mask_keys, draft.dropped)), AnswerTranslator(self.caller, view.id, composer, parser))

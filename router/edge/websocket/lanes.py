@@ -218,7 +218,8 @@ class Lanes:
         if response is None:
             self._supersede(running.create)
         elif read is not None and opened is not None and not running.sink.is_forgotten:
-            self._responses.keep(record_response(read.view, opened.target, time.time(), response), for_long=False)
+            kept = record_response(read.view, opened.target, time.time(), response, written=exchange.written)
+            self._responses.keep(kept, for_long=False)
         exchange.cancel(CancelReason.INTERRUPTED)
         return str(response["id"]) if response is not None else ""
 

@@ -123,6 +123,7 @@ class Compaction:
         self._began_with = self._began_with or pages.total
         if free_some(database):
             return True
+        database.execute("PRAGMA wal_checkpoint(PASSIVE)")  # only then is the file shorter
         freed = (self._began_with - read_pages(database).total) * pages.size
         events.store_compacted(file=self._file, megabytes=freed // 1_000_000)
         self._began_with = 0

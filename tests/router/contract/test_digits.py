@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from router.contract.digits import as_written, keep_large, may_lose_digits, parse_exactly, with_digits
+from router.contract.parts import LARGE_BYTES, PART_BYTES
 
 WEI = b"115792089237316195423570985008687907853269984665640564039457584007913129639935"
 LONG = b"0.1234567890123456789012345"
@@ -72,3 +73,12 @@ def test_only_numbers_are_written_by_their_text():
 
 def test_large_integers_of_another_parser_can_be_written():
     assert orjson.dumps(keep_large({"a": [int(WEI), 5, True, "x"]}), default=as_written) == b'{"a":[%b,5,true,"x"]}' % WEI
+
+
+@pytest.mark.parametrize("before", range(PART_BYTES - 40, PART_BYTES + 20, 3))
+def test_a_number_in_a_large_body_keeps_its_digits_wherever_it_is(before):
+    raw = b'{"a":"%b","n":%b,"b":"%b"}' % (b"x" * before, WEI, b"y" * LARGE_BYTES)
+
+    exact = with_digits(raw, orjson.loads(raw))
+
+    assert orjson.dumps(exact, default=as_written) == raw

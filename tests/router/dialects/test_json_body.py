@@ -4,6 +4,7 @@ from collections.abc import Callable
 import pytest
 
 from router.contract.errors import BadRequest, TooDeep, WrongMediaType
+from router.contract.parts import LARGE_BYTES
 from router.dialects import json_body
 from router.dialects.json_body import check_numbers, locate, parse_body, parse_request
 from tests.tools.houses import arrive
@@ -126,10 +127,47 @@ def test_a_field_that_comes_again_inside_another_is_fine(raw):
     assert parse_request(arrive(raw=raw.encode()))[0] == json.loads(raw)
 
 
+LARGE = "z" * (LARGE_BYTES + 1)
+
+
+def test_a_large_body_is_read_in_parts_as_any_other():
+    raw = f' {{"model":"a","input":["{LARGE}",{{"input":1}}],"n":1,"pad":"\\u00e9{PAD}"}}\n'.encode()
+
+    body, has_one_model, _ = parse_request(arrive(raw=raw))
+
+    assert body == json.loads(raw)
+    assert has_one_model
+
+
+@pytest.mark.parametrize(
+    ("end", "words"),
+    [
+        ('"n":1,"n":2}', 'duplicate key "n"'),
+        ('"inp\\u0075t":[1]}', 'duplicate key "input"'),
+        ('"n":NaN}', "byte 2097169"),
+        ('"n":1', "byte"),
+        ('"n":1} x', "byte"),
+        (",".join(f'"{number}":1' for number in range(1_001)) + "}", "too many fields: 1,002"),
+    ],
+)
+def test_a_large_body_is_refused_for_what_a_small_one_is(end, words):
+    with pytest.raises(BadRequest, match=words):
+        parse_request(arrive(raw=f'{{"input":"{LARGE}",{end}'.encode()))
+
+
+def test_a_large_body_with_two_models_has_not_one():
+    raw = f'{{"model":"a","input":"{LARGE}","model":"b"}}'.encode()
+
+    body, has_one_model, _ = parse_request(arrive(raw=raw))
+
+    assert body["model"] == "b"
+    assert not has_one_model
+
+
 @pytest.mark.parametrize("value", ["[]", "1", '{"role":"user","content":"y"}'])
 def test_a_body_of_millions_of_values_is_refused_before_it_is_parsed(value, monkeypatch):
     crowded = '{"model":"a","messages":[' + ",".join([value] * 1_300_000) + "]}"
-    monkeypatch.setattr(json_body, "_parse_large", None)
+    monkeypatch.setattr(json_body, "parse_members", None)
 
     with pytest.raises(BadRequest, match="too many values"):
         parse_request(arrive(raw=crowded.encode()))

@@ -3,10 +3,12 @@
 import pytest
 from msgspec.structs import replace
 
+from router.contract.exchange import work_here
 from router.contract.facts import Read, ResponseCompleted
+from router.contract.parts import LARGE_BYTES
 from router.contract.words import Dialect, Operation
-from router.responses.keep import ResponseKeeper, is_kept
-from tests.router.responses.kept import SAID, SPARK, ask, restore
+from router.responses.keep import ResponseKeeper, is_kept, record_response, write_ahead, write_history
+from tests.router.responses.kept import CALL, SAID, SPARK, ask, holding, kept, restore
 from tests.tools.exchanges import make_exchange
 from tests.tools.values import make_view
 
@@ -83,3 +85,33 @@ def test_a_response_that_is_nested_too_deeply_to_be_written_is_not_kept():
         deep = [deep]
 
     assert complete(ask(), {"id": "resp_7", "output": deep}) == []
+
+
+@pytest.mark.parametrize("given", ["hello", [{**SAID, "wei": 10**20}, CALL]])
+async def test_a_conversation_written_ahead_is_stored_as_one_that_is_not(given):
+    continuing = await restore(ask(given, previous_response_id="resp_1"), holding(kept(CALL)))
+
+    for view in (ask(given), continuing):
+        response = {"id": "resp_2", "output": [SAID]}
+        at_once = record_response(view, SPARK, 1.0, response)
+        ahead = record_response(view, SPARK, 1.0, response, written=write_history(view))
+
+        assert ahead.read() == at_once.read()
+        assert ahead == at_once
+
+
+async def test_only_a_large_conversation_is_written_ahead_and_off_the_loop():
+    ran = []
+
+    async def off_loop(work, *given):
+        ran.append(work)
+        return await work_here(work, *given)
+
+    for words in ("small", "x" * LARGE_BYTES):
+        exchange = make_exchange()
+        exchange.off_loop = off_loop
+        write_ahead(exchange, view := ask(words))
+
+        assert (exchange.written is not None) is (len(words) >= LARGE_BYTES)
+    assert ran == [write_history]
+    assert exchange.written == write_history(view)

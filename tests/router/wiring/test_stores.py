@@ -119,7 +119,7 @@ async def test_a_file_of_jobs_that_cannot_be_opened_is_tried_again_until_it_can_
     with pytest.raises(StoreUnusable, match=r"jobs\.db cannot be read"):
         await jobs.store.find("resp_1", ANN)
     (tmp_path / JOBS_FILE).rmdir()
-    await until(lambda: files["jobs"].failing is None, 20)
+    await until(lambda: files["jobs"].failing is None)
     assert await jobs.store.add(make_job(), MANY)
     await jobs.close()
 

@@ -5,7 +5,9 @@ import sqlite3
 
 import pytest
 
+from router.loop.tasks import spawn
 from router.stores.sqlite.alarm import Failing
+from router.wiring import troubles
 from router.wiring.build import build_house
 from router.wiring.troubles import find_file_troubles
 from tests.conftest import SIMULATED
@@ -19,8 +21,8 @@ FULL = Failing("DiskFull", 30.0, True, "the disk is full")
 class Writer:
     """A writer in this state."""
 
-    def __init__(self, failing: Failing | None, lost: int = 0) -> None:
-        self.failing, self.lost = failing, lost
+    def __init__(self, failing: Failing | None, lost: int = 0, was_open: bool = True) -> None:
+        self.failing, self.lost, self.was_open = failing, lost, was_open
 
 
 @pytest.mark.parametrize(
@@ -62,6 +64,16 @@ def test_each_store_has_a_notice_of_its_own():
     ]
 
 
+@pytest.mark.parametrize(
+    ("was_open", "has_budgets", "end"),
+    [(False, True, ", and callers with a budget are answered with 503"), (False, False, ""), (True, True, "")],
+)
+def test_callers_with_a_budget_are_named_while_nobody_knows_what_they_spent(was_open, has_budgets, end):
+    (notice,) = find_file_troubles({"ledger": Writer(FULL, was_open=was_open)}, 1_000.0, has_budgets=has_budgets)
+
+    assert notice.text == f"the ledger cannot be written (the disk is full): its rows wait in memory{end}"
+
+
 async def test_a_file_that_cannot_be_written_is_a_trouble_until_it_can(tmp_path):
     opened = Opened(tmp_path / "ledger.db", lock_seconds=0.0, batch_seconds=0.01)
     files = {"ledger": opened.writer}
@@ -76,10 +88,11 @@ async def test_a_file_that_cannot_be_written_is_a_trouble_until_it_can(tmp_path)
     await opened.writer.detach(opened)
 
 
-async def test_a_personal_table_that_cannot_be_read_is_reported_and_taken_once_it_can_be(tmp_path):
+async def test_a_personal_table_that_cannot_be_read_is_reported_and_taken_once_it_can_be(tmp_path, monkeypatch):
     (tmp_path / "personal.json").mkdir()
     built = build_house(loaded := load(SIMULATED, tmp_path), load=lambda: loaded)
-    first = built.house.plan
+    monkeypatch.setattr(troubles, "_LOOK_SECONDS", 0.01)
+    watching = spawn(built.watch_table(), name="watch")
 
     assert [(notice.subject, notice.text) for notice in built.notices()] == [
         (
@@ -90,7 +103,7 @@ async def test_a_personal_table_that_cannot_be_read_is_reported_and_taken_once_i
     ]
     assert built.find_usable() == {"ledger": True, "personal": False}
     (tmp_path / "personal.json").rmdir()
-    await built.reloader.build_again()
-    assert (built.notices(), built.find_usable()) == ((), {"ledger": True, "personal": True})
-    assert built.house.plan is not first
+    await until(lambda: not built.notices())
+    assert built.find_usable() == {"ledger": True, "personal": True}
+    watching.cancel()
     await built.close()

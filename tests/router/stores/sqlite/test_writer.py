@@ -312,7 +312,7 @@ async def test_a_file_that_cannot_be_opened_at_the_start_is_tried_again_until_it
         one.writer.check_written()
     one.path.rmdir()
 
-    await until(lambda: one.writer.failing is None, 20)
+    await until(lambda: one.writer.failing is None)
     assert (one.writer.was_open, one.writer.lost, await one.read()) == (True, 0, {"a": 1})
 
 
@@ -325,7 +325,7 @@ async def test_an_outage_ends_without_a_row_to_write(one):
 
     one.path.rmdir()
 
-    await until(lambda: one.writer.failing is None or not one.writer.failing.is_outage, 20)
+    await until(lambda: one.writer.failing is None or not one.writer.failing.is_outage)
 
 
 async def test_a_folder_that_was_moved_is_not_made_again_and_its_file_is_used_once_it_is_back(tmp_path):
@@ -340,7 +340,7 @@ async def test_a_folder_that_was_moved_is_not_made_again_and_its_file_is_used_on
     assert not (tmp_path / "folder").exists()
     (tmp_path / "moved").rename(tmp_path / "folder")
 
-    await until(lambda: one.writer.failing is None or not one.writer.failing.is_outage, 20)
+    await until(lambda: one.writer.failing is None or not one.writer.failing.is_outage)
     assert await one.read() == {"a": 1, "b": 1}
     await one.close()
 
