@@ -75,6 +75,7 @@ class House:
         except InBackground:
             ending = await self._accept_job(self, exchange, caller)
         except TandemError as error:
+            plan.dispatcher.tell_limits(error, arrival)
             ending = refuse(error, arrival, caller)
         except LEAVING:
             ending = cut_off(exchange, caller)

@@ -201,6 +201,7 @@ def test_no_test_has_a_limit_in_seconds_outside_the_bench():
 _CLOCK_TESTS = {
     "test_a_pause_longer_than_the_stall_timeout_is_not_the_targets_fault",
     "test_a_paused_call_pulls_nothing_until_resumed",
+    "test_what_is_under_way_when_the_router_is_paused_is_answered_whole",
     "test_pausing_stops_the_bytes_and_resuming_lets_all_of_them_flow",
     "test_a_body_at_a_fair_pace_may_take_its_time",
     "test_a_message_that_comes_at_a_fair_pace_may_take_its_time",

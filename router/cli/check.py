@@ -9,6 +9,7 @@ from router.cli.common import (
     add_config_argument,
     add_json_argument,
     add_old_option,
+    add_yes_argument,
     command_name,
     load_or_end,
     number_between,
@@ -67,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--fix", action="store_true", help="first rewrite settings of the config that are gone or renamed: shows them and asks"
     )
-    parser.add_argument("--yes", action="store_true", help="with --fix: do not ask")
+    add_yes_argument(parser)
     parser.add_argument(
         "--migrate", action="store_true", help="bring the tables of shared.postgres to this release's version, and nothing else"
     )

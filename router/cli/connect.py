@@ -67,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="also give the client tools to delegate tasks to the router and to collect the results (tandem mcp)",
     )
     add_yes_argument(parser, ": change the files")
-    parser.add_argument("--undo", action="store_true", help="undo the connection; your own settings stay")
+    parser.add_argument("--undo", action="store_true", help="undo what it changed; your own settings stay")
     parser.add_argument("--print", action="store_true", help="print what would be written, and change no file")
     parser.add_argument("--run", action="store_true", help="start the client connected, without changing any file")
 

@@ -85,7 +85,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     times.add_argument("--grace", type=read_span, metavar="TIME", default=argparse.SUPPRESS, help=grace)
     others = parser.add_argument_group("add, list, rotate and forget")
     add_json_argument(others, default=argparse.SUPPRESS)
-    add_yes_argument(others, ": forget", default=argparse.SUPPRESS)
+    add_yes_argument(others, ": delete", default=argparse.SUPPRESS)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -25,14 +25,14 @@ from router.wiring.build import build_house
 _RECORDED, _ALL_DEEP = "as recorded", "everything on deep"
 _MAX_WORDS = 100
 
-EXAMPLES = ("replay", "replay --ledger --show 5", "replay ~/.codex/sessions --against other.yaml")
+EXAMPLES = ("replay", "replay --ledger --turns 5", "replay ~/.codex/sessions --against other.yaml")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_config_argument(parser)
     add_history_arguments(parser)
     parser.add_argument("--against", metavar="FILE", help="another config to compare with the current one")
-    parser.add_argument("--show", type=int, default=0, metavar="N", help="show the N turns that change most, with their text")
+    parser.add_argument("--turns", type=int, default=0, metavar="N", help="show the N turns that change most, with their text")
     parser.add_argument("--json", action="store_true", help="print JSON: the report")
     add_assumption_arguments(parser)
 
@@ -42,14 +42,14 @@ def run(arguments: argparse.Namespace) -> int:
     present = load_or_end(arguments.config)
     other = load_or_end(arguments.against) if arguments.against else present
     history = find_history(arguments, present, joins=False)
-    report = asyncio.run(_replay(history, present, other, arguments.show, read_assumptions(arguments)))
+    report = asyncio.run(_replay(history, present, other, arguments.turns, read_assumptions(arguments)))
     history.say()
     if arguments.json:
         print_json(_as_json(report))
     else:
         print(_readable(report))
     has_moved = report.total.to_fast or report.total.to_deep
-    if arguments.show and has_moved and not report.examples:
+    if arguments.turns and has_moved and not report.examples:
         say("no text to show for the turns that change: the ledger keeps text only with ledger.keep_text")
     return 0
 

@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="write rules and values into the config (the old file is kept), and what marks taught",
     )
     action.add_argument("--show", action="store_true", help="list what marks taught: which way, when, by how many marks")
-    action.add_argument("--undo", action="store_true", help="take the last --apply back")
+    action.add_argument("--undo", action="store_true", help="undo what it changed: the last --apply")
     action.add_argument("--forget", action="store_true", help="delete what marks taught (personal.json); the marks stay")
     add_old_option(parser, "--force", "anyway", action="store_true")
     parser.add_argument("--anyway", action="store_true", help="apply even if the held-out part of your history may get worse")

@@ -143,7 +143,7 @@ class Refusal(NamedTuple):
 
 def write_refusal(error: TandemError, dialect: Dialect, request_id: str) -> Refusal:
     more = (*id_headers(request_id), *refusal_headers(error), *error.told)
-    if isinstance(error, RateLimited):
+    if isinstance(error, RateLimited) and not error.told:
         more += limit_headers(error.left, dialect)
     if isinstance(error, UpstreamRefused) and passes_unchanged(error):
         body, kind = error.body, error.content_type

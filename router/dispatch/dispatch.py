@@ -51,7 +51,7 @@ class Dispatcher:
         limits: CallerLimits = NO_LIMITS,
     ) -> None:
         self._reachable, self._max_response_bytes, self._clock, self._limits = reachable, max_response_bytes, clock, limits
-        self._ahead = Preconnector(reachable)
+        self._ahead, self.tell_limits = Preconnector(reachable), limits.tell
 
     @property
     def adapters(self) -> list[Adapter]:

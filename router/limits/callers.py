@@ -6,8 +6,8 @@ A refusal ends the request: it never goes to another target instead.
 from collections.abc import Mapping, Sequence, Set
 
 from router.contract.caller import Caller
-from router.contract.errors import NotPermitted, Unauthorized
-from router.contract.exchange import Exchange
+from router.contract.errors import NotPermitted, TandemError, Unauthorized
+from router.contract.exchange import Arrival, Exchange
 from router.contract.facts import Decided
 from router.contract.opinions import MayHook
 from router.contract.relay import Headers
@@ -51,6 +51,12 @@ class CallerLimits:
     def check(self, caller: Caller) -> None:
         """Refuse a caller that has used up its minute, before its request is read. Raises `RateLimited`."""
         self.rates.check(caller.name, rights_in(self._rights, caller.name))
+
+    def tell(self, error: TandemError, arrival: Arrival) -> None:
+        """Have a refusal tell its caller what is left, where nothing was counted."""
+        if self.is_on and not error.told:
+            name = arrival.caller.name
+            error.told = limit_headers(self.rates.report(name, rights_in(self._rights, name)), arrival.dialect)
 
     def open(self, exchange: Exchange, decided: Decided) -> "Holding | None":
         """What counts a request; None for a caller whose use is not limited."""

@@ -102,6 +102,14 @@ class CallerRates:
         if not meter.is_blind and not meter.free_part():
             raise self._refuse(caller, meter, meter.expect_tokens(0))
 
+    def report(self, caller: str, rights: Rights) -> tuple[Left, ...]:
+        """What a caller has left, for a request that is not counted."""
+        quota = quota_of(rights)
+        if quota is None:
+            return ()
+        meter = self._find(caller, quota) if caller in self._meters else Meter(quota)
+        return meter.report(self.clock())
+
     def show(self, caller: Caller, rights: Rights) -> JsonObject:
         """The used and left part of each limit that a caller has, by its name."""
         quota = quota_of(rights)

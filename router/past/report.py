@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from router.contract.request import Json, JsonObject
 from router.contract.words import Tier
-from router.decide.yardstick import Assumptions, Took, to_done
+from router.decide.yardstick import Assumptions, Done, Took, to_done
 from router.past.cases import Case
 from router.past.history import Size
 from router.past.replay import CHANCES, Choice
@@ -19,11 +19,11 @@ class Choices(Side):
     fast: int = 0
     right: int = 0
 
-    def count(self, tier: Tier, measured: Mapping[Tier, Took], size: Size | None, assumed: Assumptions) -> None:
+    def count(self, tier: Tier, done: Mapping[Tier, Done], size: Size | None) -> None:
         """Count one turn. All sides are measured alike, for comparison."""
         self.fast += tier is Tier.FAST
-        if measured and size is not None:
-            self.add(to_done(tier, measured[Tier.FAST], measured[Tier.DEEP], CHANCES[size], assumed))
+        if done:
+            self.add(done[tier])
         self.right += size is (Size.QUICK if tier is Tier.FAST else Size.LONG)
 
 
@@ -42,10 +42,10 @@ class Row:
     all_deep: Choices = field(default_factory=Choices)
     all_fast: Choices = field(default_factory=Choices)
 
-    def add(self, case: Case, before: Tier, after: Tier, measured: Mapping[Tier, Took], assumed: Assumptions) -> None:
+    def add(self, case: Case, before: Tier, after: Tier, done: Mapping[Tier, Done]) -> None:
         self.turns += 1
-        self.judged += case.size in (Size.QUICK, Size.LONG)
-        self.timed += bool(measured)
+        self.judged += case.is_clear
+        self.timed += bool(done)
         self.to_fast += before is Tier.DEEP and after is Tier.FAST
         self.to_deep += before is Tier.FAST and after is Tier.DEEP
         for side, tier in (
@@ -54,7 +54,7 @@ class Row:
             (self.all_deep, Tier.DEEP),
             (self.all_fast, Tier.FAST),
         ):
-            side.count(tier, measured, case.size, assumed)
+            side.count(tier, done, case.size)
 
     def as_json(self) -> JsonObject:
         return {
@@ -116,9 +116,13 @@ class Report:
     def add(self, case: Case, before: Tier, after: Choice, measured: Mapping[Tier, Took]) -> None:
         """`measured` is what it would take on each tier, if known."""
         self.without_text += case.arrival is None
+        done: dict[Tier, Done] = {}
+        if measured and case.size is not None:
+            fast, deep, chance = measured[Tier.FAST], measured[Tier.DEEP], CHANCES[case.size]
+            done = {tier: to_done(tier, fast, deep, chance, self.assumed) for tier in Tier}
         groups = ((self.by_kind, str(after.kind)), (self.by_client, case.client), (self.by_size, str(case.size or "unknown")))
         for row in (self.total, *(rows.setdefault(name, Row()) for rows, name in groups)):
-            row.add(case, before, after.tier, measured, self.assumed)
+            row.add(case, before, after.tier, done)
         for regret in case.regrets:
             self.regrets[str(regret)] = self.regrets.get(str(regret), 0) + 1
 

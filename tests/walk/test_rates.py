@@ -110,6 +110,16 @@ async def test_a_refusal_of_the_target_tells_the_callers_own_limits(
     assert limits_in(refused).get("x-ratelimit-remaining-requests", "1") == "1"
 
 
+async def test_a_caller_that_no_target_can_serve_sees_its_own_limits_too(tandem, callers, upstream):
+    upstream.scripts = [answer_json({"error": {"message": "no"}}, 429, {"retry-after": "30"})]
+
+    refused = [await call(tandem.port, CHAT, chat(), callers["slow"]) for _ in range(2)]
+
+    assert [reply.status for reply in refused] == [429, 429]
+    assert "asked to be retried" in refused[1].json["error"]["message"]  # nothing was sent, or counted
+    assert [limits_in(reply)["x-ratelimit-remaining-requests"] for reply in refused] == ["1", "1"]
+
+
 @pytest.mark.parametrize(("path", "prefix"), [(CHAT, "x-ratelimit-"), ("/v1/messages", "anthropic-ratelimit-")])
 async def test_a_stream_that_waits_in_a_queue_begins_with_the_callers_own_limits(
     start, callers, upstream, monkeypatch, path, prefix

@@ -198,13 +198,15 @@ class Parent:
         if len(self._deaths) > MAX_DEATHS:
             self._fail(Ended(1, f"{len(self._deaths)} workers ended within a minute, the last one: {reason}"))
             return
-        self.loaded = self._with_keys_of_now()
+        self.loaded = self._as_it_is_now()
         self._start(worker.number)
         self._tell_group()
 
-    def _with_keys_of_now(self) -> LoadedConfig:
-        """The config with the current key file: revoked keys must not work with a new worker."""
+    def _as_it_is_now(self) -> LoadedConfig:
+        """The config with the current secrets and key file: revoked keys must not work with a new worker."""
         loaded = self.loaded
+        with suppress(ConfigError):  # other workers report it
+            loaded = loaded.refresh()
         if loaded.keys is None or (path := loaded.keys_path) is None:
             return loaded
         try:

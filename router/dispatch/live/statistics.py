@@ -136,9 +136,9 @@ class LiveStatistics(LiveTargets):
         self._fresh_until = _NEVER
 
     def rests(self, target: Target) -> bool:
-        """Whether it rests after failures that may end by themselves."""
+        """Whether it rests because it could not be reached."""
         circuit = self.of(target).circuit
-        return circuit.is_open and circuit.fault is None
+        return circuit.is_open and circuit.failed_with == UpstreamUnreachable.code
 
     def await_ready(self, target: Target) -> bool:
         """Mark a target as polled while it loads its model or rests; False if it already is."""
@@ -155,18 +155,12 @@ class LiveStatistics(LiveTargets):
         return is_listed
 
     def keep_resting(self, target: Target, *, is_gone: bool) -> bool:
-        """Note whether a resting target answers; False once it need not be asked again.
-
-        An answer ends the rest only of a target that was away: one that was there all along fails for another reason.
-        """
+        """Note whether a resting target answers; False once it need not be asked again."""
         if not self._lists(target) or not self.rests(target):
             return False
-        circuit = self.of(target).circuit
-        if is_gone:
-            circuit.failed_with = UpstreamUnreachable.code
-        elif circuit.failed_with == UpstreamUnreachable.code:
-            circuit.recover()
-        return circuit.is_open
+        if not is_gone:
+            self.of(target).circuit.recover()
+        return is_gone
 
     def _lists(self, target: Target) -> bool:
         return not self._targets or self._targets.get(target.name) == target

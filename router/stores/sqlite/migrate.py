@@ -199,9 +199,10 @@ def _migrate(database: sqlite3.Connection, path: Path, migrations: Migrations) -
             if before >= len(migrations):
                 return None  # another process was faster
             if has_content := bool(read_tables(database)):
+                _foresee_room(path, before, migrations)
                 if damage := read_damage(database):
                     raise StoreDamaged(path, damage)  # a copy of it would replace a sound one
-                _copy(path, before, migrations)
+                _copy(path, before, len(migrations))
             for statement in itertools.chain.from_iterable(map(_split, migrations[before:])):
                 database.execute(statement)
             database.execute(f"PRAGMA user_version = {len(migrations)}")
@@ -234,12 +235,16 @@ def _split(script: str) -> Iterator[str]:
         yield statement
 
 
-def _copy(path: Path, before: int, migrations: Migrations) -> None:
-    """Raises `StoreUnwritable` if room is short."""
+def _foresee_room(path: Path, before: int, migrations: Migrations) -> None:
+    """Before the file is read whole: without room, a router tries again and again. Raises `StoreUnwritable`."""
     with contextlib.closing(connect_to_read(path, WRITE_SECONDS)) as source:
         _check_room(path, path.parent, foresee_room(source, before, migrations))
+
+
+def _copy(path: Path, before: int, version: int) -> None:
+    with contextlib.closing(connect_to_read(path, WRITE_SECONDS)) as source:
         if (size := page_bytes(source)) > _LARGE_BYTES:
-            events.store_migrating(file=path.name, before=before, version=len(migrations), megabytes=size // 1_000_000)
+            events.store_migrating(file=path.name, before=before, version=version, megabytes=size // 1_000_000)
         part = path.with_name(f"{path.name}.before-{before + 1}{_PART}")
         os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         with contextlib.closing(sqlite3.connect(part)) as target:

@@ -75,6 +75,8 @@ _CALLS = f"""
         AND session IS NOT NULL AND decision IS NOT NULL AND turn_kind IN {PERSONS} ORDER BY sequence
 """  # noqa: S608  fixed names
 """Attempts are not counted here: that is slow."""
+_TEXTS = f"CASE WHEN turn_kind IN {BEGIN} THEN prompt_text END"
+"""Prompts of asks: those of their further calls repeat them, and are not decided again."""
 _OLDER = "SELECT sequence, at FROM entries ORDER BY sequence DESC LIMIT 1 OFFSET ?"
 _BEGINNINGS = (
     f"SELECT caller, session, sequence FROM entries WHERE turn_kind IN {BEGIN} AND session"  # noqa: S608  fixed names
@@ -272,7 +274,7 @@ class SqliteEntryReader:
         with open_ledger(self.path, within_seconds=_HISTORY_SECONDS) as database:
             places = dict(read_newer(database, "SELECT request_id, places FROM places"))
             places |= {marked.id: marked.places for marked in read_marks(database).turns if marked.places}
-            for call in _read_calls(database, "prompt_text", cut=0, since=since, caller=None):
+            for call in _read_calls(database, _TEXTS, cut=0, since=since, caller=None):
                 found = places.get(call.line.id)
                 yield call._replace(places=found) if isinstance(found, bytes) else call
 

@@ -42,12 +42,12 @@ def test_a_command_is_imported_without_the_collector_which_works_again_afterward
     assert "'collections': 0" in rest
 
 
-def test_help_lists_at_most_22_commands_in_groups_and_none_that_other_programs_run(capsys):
+def test_help_lists_at_most_23_commands_in_groups_and_none_that_other_programs_run(capsys):
     assert main([]) == 2
 
     listed = re.findall(r"^  (\w+) +(.+)$", capsys.readouterr().out, re.MULTILINE)
     assert listed == [(name, COMMANDS[name]) for group in GROUPS.values() for name in group]
-    assert len(listed) <= 22
+    assert len(listed) <= 23
     assert not {"statusline", "completion", "mcp", *RENAMED} & {name for name, _ in listed}
 
 

@@ -40,7 +40,7 @@ def test_replay_against_another_config_says_what_would_change_and_shows_it_when_
     write_home(home, [QUICK, LONG])
     (home / "other.yaml").write_text(f"policies: [override]\n{SIMULATED}")
 
-    assert main(["replay", "--against", "other.yaml", "--show", "1"]) == 0
+    assert main(["replay", "--against", "other.yaml", "--turns", "1"]) == 0
     out = capsys.readouterr().out
 
     assert "moved          0 to fast, 0 to deep" not in out

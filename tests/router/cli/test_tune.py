@@ -15,6 +15,7 @@ from router.cli import main
 from router.cli.past.history import PastFiles
 from router.config.load import load_config
 from router.contract.economics import Economics
+from router.past.replay import choose_from_kept
 from router.wiring.build import known_names
 from tests.conftest import SIMULATED
 from tests.router.cli.recorded import record_turns
@@ -370,3 +371,19 @@ def test_measuring_shows_how_far_it_is(config, capsys, monkeypatch):
 
     assert main(["tune", "logs"]) == 0
     assert "resampling: 50%" in capsys.readouterr().err
+
+
+def test_only_turns_that_are_known_to_be_quick_or_long_are_decided_again(home, monkeypatch):
+    record_turns(home, "fix the typo", "rename it to b", "bump the version")
+    with closing(sqlite3.connect(home / "test.db")) as database, database:
+        database.execute("UPDATE entries SET output_tokens = NULL WHERE id = 'req_2'")
+    decided = []
+
+    def choose(house, case):
+        decided.append(case.request)
+        return choose_from_kept(house, case)
+
+    monkeypatch.setattr("router.cli.tune.choose_from_kept", choose)
+    assert main(["tune", "--ledger"]) == 0
+
+    assert sorted(decided) == ["req_1", "req_3"]

@@ -86,7 +86,7 @@ def test_running_time_leaves_out_what_a_pause_took(machine):
     machine.now = 700.25
     assert clock.ran(80, 700.25) == 20.25
     assert told == [600]
-    clock.expect(700.5)
+    clock.expect(701.5)
     machine.now = 702
     assert clock.ran(80, 702) == 22
     assert clock.ran(100.25, 700.25) == 0

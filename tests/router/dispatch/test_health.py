@@ -136,13 +136,13 @@ async def test_a_gateway_is_never_asked_for_a_health_that_may_cost_something():
     assert adapter.paths == [("GET", "/models")] * 2
 
 
-async def test_an_engine_that_was_there_all_along_rests_on_until_it_has_been_away():
-    adapter = Asked((200, b""), (200, b""), GONE, (200, b""))
+async def test_an_engine_that_was_there_all_along_rests_on_and_is_not_asked_again():
+    adapter = Asked((200, b""))
 
     live = await rest(adapter, failed_with="upstream_refused")
 
     assert adapter.answers == []
-    assert not live.rests(make_target())
+    assert live.of(make_target()).circuit.is_open
 
 
 async def test_one_more_failure_of_an_engine_that_came_back_begins_another_rest():

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from router.contract.clock import Clock
 from router.edge.deadline import DeadlineTimer
 
 
@@ -110,3 +111,19 @@ async def test_the_seconds_that_are_left_shrink_to_none(loop, timer):
 
     assert (left, timer.seconds_left) == (6, 0)
     timer.cancel()
+
+
+async def test_a_deadline_that_passed_while_the_process_was_paused_is_judged_after_what_waited_was_read(
+    loop, timer, calls, monkeypatch
+):
+    clock = Clock(monotonic=loop.time)
+    monkeypatch.setattr("router.edge.deadline.CLOCK", clock)
+    timer.set(10, lambda: calls.append("late"))
+    clock.expect(loop.time() + 1)
+
+    await loop.advance(60)
+    at_the_end_of_the_pause = list(calls)
+    clock.expect(loop.time() + 10)
+    await loop.advance(6)
+
+    assert (at_the_end_of_the_pause, calls) == ([], ["late"])

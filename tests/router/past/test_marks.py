@@ -1,12 +1,15 @@
 """What marks teach: the marked ask and its kin move just over the line, and no other ask does."""
 
+from dataclasses import replace
+
 import pytest
 
+from router.contract.features import HASHING
 from router.contract.personal import PersonalTable
 from router.contract.words import Tier
 from router.past.cases import Sample
 from router.past.history import Size
-from router.past.marks import fit_table, places_of
+from router.past.marks import fit_table, merge, places_of
 
 QUICK = [
     "fix the typo",
@@ -95,3 +98,35 @@ def test_without_marks_there_is_nothing_to_know():
 @pytest.mark.parametrize("words", ["", "go on", "thanks"])
 def test_words_that_do_not_say_what_is_to_be_done_have_no_place(words):
     assert places_of(words) == ()
+
+
+def with_requests(marks: list[Sample], first: int) -> list[Sample]:
+    return [replace(mark, request=f"req_{number}") for number, mark in enumerate(marks, first)]
+
+
+def test_a_kind_stays_until_its_marks_are_fitted_again_taken_back_or_contradicted():
+    scan = teach(*with_requests(marks_on(SCAN, 4), 1))
+    other = teach(*with_requests(marks_on("bump the zanzibar version", 2), 11))
+    opposite = teach(*with_requests(marks_on(SCAN, 4, is_long=False), 21), room=3.0)
+    old = merge(PersonalTable("w"), scan, {f"req_{number}" for number in range(1, 5)}, (), 7.0).table
+
+    kept = merge(old, other, {"req_11", "req_12"}, (), 8.0)
+    fewer = merge(old, other, {"req_11", "req_12"}, {"req_1", "req_2"}, 8.0)
+    dropped = merge(old, other, {"req_11", "req_12"}, {"req_1", "req_2", "req_3", "req_4"}, 8.0)
+    turned = merge(old, opposite, {"req_21"}, (), 8.0)
+    again = merge(kept.table, scan, {"req_1", "req_2", "req_3", "req_4"}, (), 9.0)
+
+    assert [(kind.marks, kind.at) for kind in kept.table.kinds] == [(2, 8.0), (4, 7.0)]
+    assert (kept.added, kept.kept, kept.dropped) == (1, 1, 0)
+    assert [kind.marks for kind in fewer.table.kinds] == [2, 2]
+    assert (dropped.kept, dropped.dropped, len(dropped.table.kinds)) == (0, 1, 1)
+    assert (turned.kept, turned.dropped) == (0, 1)
+    assert [(kind.marks, kind.at) for kind in again.table.kinds] == [(4, 7.0), (2, 8.0)], "learned again, it keeps its day"
+
+
+def test_the_places_of_words_are_those_of_this_hashing():
+    """Raise `HASHING` when this changes: tables and marks of before mean other words then."""
+    assert (HASHING, sorted(places_of(SCAN))) == (
+        1,
+        [33289, 48127, 48348, 66327, 93670, 100537, 188997, 238827, 242606, 251329, 253789],
+    )

@@ -18,6 +18,8 @@ from tests.conftest import SIMULATED
 from tests.router.cli.workers.group import WorkerGroup, group_of, is_alive
 from tests.tools.http import call, chat, read_reply, request_bytes
 from tests.tools.keyed import KEYS, write_keys
+from tests.tools.running import two_targets
+from tests.tools.upstream import CHAT_ANSWER, answer_json
 from tests.tools.valkey import find_server
 from tests.tools.waiting import later, until
 
@@ -141,6 +143,22 @@ async def test_the_successor_of_a_worker_begins_with_the_keys_of_now(tmp_path):
 
         sent = [{"authorization": f"Bearer {keys['ada'].text}"} for keys in (before, now)]
         assert [(await call(group.port, CHAT, chat(), headers)).status for headers in sent] == [401, 200]
+
+
+async def test_the_successor_of_a_worker_sends_the_key_of_now(tmp_path, upstream, other_upstream):
+    upstream.scripts = [answer_json(CHAT_ANSWER)]
+    key = "api_key: 'env:SOME_UNSET_KEY',"
+    (tmp_path / ".env").write_text("SOME_UNSET_KEY=sk-old\n")
+    config = two_targets(upstream.base_url, other_upstream.base_url, fast_extra=key)
+    async with group_of(2, tmp_path, config) as group:
+        (tmp_path / ".env").write_text("SOME_UNSET_KEY=sk-new\n")
+        for pid in group.workers:
+            os.kill(pid, signal.SIGKILL)
+            await group.await_successor(pid)
+
+        for _ in range(4):
+            assert (await call(group.port, CHAT, chat(model="fast"))).status == 200
+    assert {seen.headers["authorization"] for seen in upstream.seen} == {"Bearer sk-new"}
 
 
 async def test_a_reload_that_workers_would_refuse_is_refused_by_the_parent(tmp_path):
