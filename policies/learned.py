@@ -3,7 +3,6 @@
 from functools import lru_cache
 from importlib.resources import files
 from operator import itemgetter
-from pathlib import PurePath
 from typing import ClassVar, NamedTuple
 
 from msgspec.structs import replace
@@ -102,7 +101,7 @@ class LearnedPolicy:
         self._strength, self._nothing_asked = config.strength, config.nothing_asked
         self._config, self._weights = config, find_weights(config.weights)
         self._personal, faults = find_personal(config)
-        self.fault = "".join(faults).replace(config.personal, PurePath(config.personal).name)
+        self.fault = "".join(faults).replace(config.personal, config.personal.rpartition("/")[2])
         """Why the personal table is not used, if there is one. Without its folder: anybody may read it."""
         # A tool loop repeats one features object, found by identity: comparing two hundred numbers would cost more.
         self._known: dict[tuple[int, bool], tuple[Features, _Read]] = {}
