@@ -47,7 +47,12 @@ async def test_answers_come_back_in_the_order_in_which_commands_were_sent(link):
 
     assert await asyncio.gather(*asked) == [f"word {number}".encode() for number in range(100)]
     assert link.trips == 100 + 2  # and the greeting
-    assert link.seconds > 0
+
+
+async def test_the_time_that_the_server_takes_is_counted(link):
+    await link.ask("BLPOP", "no list", "0.05")
+
+    assert link.seconds > 0.01  # the loop's clock counts milliseconds
 
 
 async def test_a_script_runs_with_its_keys_and_arguments(valkey):
