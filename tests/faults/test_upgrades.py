@@ -28,7 +28,7 @@ RELEASES = ("03037ad", "33b63fec")
 FILES = {"tandem.db": LEDGER, "responses.db": RESPONSES, "jobs.db": JOBS}
 MANY = {"tandem.db": ("entries", 600), "responses.db": ("transcripts", 600), "jobs.db": ("jobs", 300)}
 """How often the rows of a table are copied, for files of some megabytes."""
-KILLS = 2
+KILLS = 1
 SMALL_DISK = ("unshare", "--map-root-user", "--mount")
 TICKING = """
 import os, random, shutil, signal, sqlite3, threading
