@@ -298,6 +298,7 @@ async def test_a_running_router_goes_on_without_files_that_cannot_be_used(place,
                 await check_away(router, kept, broken, CAUSES[fault], is_new=False)
 
             await until(lambda: is_down(router, ()), 60)
+            assert "away" not in await router.read("/readyz")
             await kept.check_whole(router, place)
 
 
@@ -314,4 +315,5 @@ async def test_a_running_router_without_any_room_serves_and_records_everything_o
         resource.prlimit(router.pid, resource.RLIMIT_FSIZE, (hard, hard))
 
         await until(lambda: is_down(router, ()), 60)
+        assert "away" not in await router.read("/readyz")
         await kept.check_whole(router, place)

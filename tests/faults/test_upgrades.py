@@ -241,8 +241,9 @@ def past(request, tmp_path_factory) -> Past:
 @pytest.mark.starts
 def test_an_upgrade_that_is_killed_on_a_full_disk_leaves_old_or_new_files_with_all_rows(past):
     ticks, is_small = count_ticks(past), can_limit_disks()
-    for seed in range(KILLS):
-        print(run_trial(past, seed, ticks, is_small=is_small))
+    reports = [run_trial(past, seed, ticks, is_small=is_small) for seed in range(KILLS)]
+
+    assert all(reports), reports
 
 
 @pytest.mark.starts

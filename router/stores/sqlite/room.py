@@ -55,7 +55,7 @@ def _migrate_sample(database: sqlite3.Connection, before: int, migrations: Migra
                 sample.execute(script)
                 if taken := _take(database, sample, name, limit):
                     rows += taken
-                    share = min(share, taken / int(database.execute(f'SELECT count(*) FROM "{name}"').fetchone()[0]))  # noqa: S608
+                    share = min(share, taken / int(database.execute(f'SELECT count(*) FROM "{name}"').fetchone()[0]))  # noqa: S608  ours
         for kind, _, _, script in made:
             if kind != "table":
                 sample.execute(script)
