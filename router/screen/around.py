@@ -1,4 +1,4 @@
-"""Lines above and below the turns: head, notices, jobs to collect, targets and regret."""
+"""Lines above and below the turns: head, notices, jobs to collect, targets and savings."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from router.contract.job import EndedJob
 from router.contract.notices import Notice
 from router.contract.request import Json, JsonObject, objects_in
 from router.contract.words import Tier
-from router.screen.figures import clock, duration, money, plural
+from router.screen.figures import clock, duration, plural
 from router.screen.text import Style, clean, fit, width_of
 from router.telemetry.colour import BOLD, DIM, RED
 
@@ -15,7 +15,6 @@ _GAP = "   "
 _MOST_NOTICES = 4
 _MOST_JOBS = 3
 _MOST_TARGETS = 6
-_FIGURES = (("saved_seconds", "saved"), ("lost_seconds", "lost"), ("saved_usd", "saved"), ("hops_usd", "hops cost"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,21 +122,10 @@ def _describe(target: JsonObject) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def write_regret(regret: JsonObject, span: str) -> list[str]:
-    """Savings and cost of the choices in one line, from `/tandem/regret`; none without turns."""
-    figures = regret.get("figures")
-    if not isinstance(figures, dict) or not regret.get("turns"):
-        return []
-    parts = [_say_figure(figures.get(name), verb) for name, verb in _FIGURES]
-    said = ", ".join(part for part in parts if part)
-    return [f"last {span}: {said}"] if said else []
-
-
-def _say_figure(figure: Json, verb: str) -> str:
-    if not isinstance(figure, dict) or not (value := _number(figure.get("value"))):
-        return ""
-    shown = money(value) if figure.get("unit") == "usd" else duration(value)
-    return f"{verb} {'' if figure.get('sure') == 'measured' else 'about '}{shown}"
+def write_savings(savings: JsonObject, span: str) -> list[str]:
+    """From `/tandem/savings`; none without turns."""
+    sentence = savings.get("sentence")
+    return [f"last {span}: {sentence}"] if savings.get("turns") and isinstance(sentence, str) else []
 
 
 def _number(value: Json) -> float | None:

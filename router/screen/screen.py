@@ -8,27 +8,29 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace as replace_fields
+from pathlib import Path
 from textwrap import wrap
 from typing import Any, Protocol
 
 from msgspec.structs import replace
 
-from router.contract.decision import Decision, Weighing
-from router.contract.entry import Line
+from router.contract.decision import Decision
+from router.contract.entry import Entry, Line
 from router.contract.exchange import Exchange, Handler
 from router.contract.facts import Decided, Dequeued, Fact, FirstToken, Queued, Read, Recorded, Settled
 from router.contract.job import ListEnded
 from router.contract.notices import Notice, Notices
-from router.contract.words import Operation, Outcome, Tier
+from router.contract.words import Operation, Outcome
 from router.decide.estimate import estimates_of, weighing_of
-from router.decide.yardstick import Assumptions
 from router.past.rows import Call
-from router.past.sums import TierSums, all_deep, as_it_was
-from router.past.turns import BEGINS, Begun, Turns
+from router.past.savings import read_worth
+from router.past.turns import Begun, Turns
 from router.past.turns import Turn as ShownTurn
+from router.past.worth import Account, Worth, spend
 from router.screen.around import Facts, write_head, write_jobs, write_notices
 from router.screen.board import Board
-from router.screen.figures import duration, money, plural
+from router.screen.figures import duration
 from router.screen.text import Style, clean, fit
 from router.sessions.turns import read_turn
 from router.telemetry.colour import DIM
@@ -39,8 +41,6 @@ _TICK_SECONDS = 0.25
 _LOOK_SECONDS = 2.0
 """How often notices are checked while no request shows them."""
 _FORGET_SECONDS, _FORGET_EVERY_SECONDS = 3_600.0, 60.0
-_LEAST_SECONDS = 1.0
-"""Smaller time differences are left out of the totals."""
 _WORDS = 160
 """More typed text than any line shows."""
 
@@ -58,49 +58,25 @@ class Totals:
     """Sums since the start, printed when `serve` stops."""
 
     def __init__(self) -> None:
-        self.turns = self.moved_up = self.failed = self.refused = 0
-        self.tiers = dict.fromkeys(Tier, 0)
-        self.sums = {tier: TierSums() for tier in Tier}
+        self.refused = 0
+        """Requests that were refused before admission."""
+        self._worth = Worth()
+        self._account = Account({}, lambda turn: turn.add_to(self._worth))
+        self._ledger: Path | None = None
+        self._since = 0.0
 
-    def count_begin(self, turn: ShownTurn, *, had_moved_up: bool) -> None:
-        if turn.is_persons and turn.calls == 1 and turn.tier is not None:
-            self.turns += 1
-            self.tiers[Tier(turn.tier)] += 1
-        self.moved_up += turn.has_moved_up and not had_moved_up
+    def read_from(self, ledger: Path | None, since: float) -> None:
+        """Take the sums since a moment from a ledger, which also knows what was marked, if it can be read."""
+        self._ledger, self._since = ledger, since
 
-    def count_end(self, turn: ShownTurn, line: Line, expected: Weighing | None, *, had_failed: bool) -> None:
-        """`expected` is the decision's expectation of both tiers."""
-        if line.tier is None:
-            self.refused += turn.calls == 0 and bool(turn.trouble)
-            return
-        self.failed += turn.has_failed - had_failed
-        sums = self.sums[Tier(line.tier)]
-        sums.measure(line)
-        if line.turn_kind in BEGINS:
-            sums.begin(line, expected)
+    def count_end(self, entry: Entry) -> None:
+        self._account.add(spend(entry.line, entry.decision))
 
     def sentence(self) -> str:
-        refused = f", {self.refused} refused" if self.refused else ""
-        if not self.turns:
-            return f"no turns{refused}"
-        tiers = " ".join(f"{count} {tier}" for tier, count in self.tiers.items() if count)
-        seconds = sum(sums.seconds for sums in self.sums.values())
-        usd = sum(sums.usd for sums in self.sums.values())
-        unpriced = sum(sums.unpriced for sums in self.sums.values())
-        took = money(usd, is_part=bool(unpriced)) if usd or not unpriced else duration(seconds)
-        against = self._say_against()
-        against = f" (all on deep: about {against})" if against else ""
-        return (
-            f"{plural(self.turns, 'turn')}, {tiers}, {took}{against}; {self.moved_up} moved up, {self.failed} failed{refused}"
-        )
-
-    def _say_against(self) -> str:
-        deep = all_deep(self.sums)
-        longer = deep.done_seconds - as_it_was(self.sums, Assumptions()).done_seconds
-        parts = [] if deep.usd is None else [money(deep.usd)]
-        if abs(longer) >= _LEAST_SECONDS:
-            parts.append(f"{duration(abs(longer))} {'longer' if longer > 0 else 'shorter'} to done")
-        return ", ".join(parts)
+        if (worth := read_worth(self._ledger, self._since)) is None:
+            self._account.close()
+            worth = self._worth
+        return replace_fields(worth, refused=worth.refused + self.refused).summary()
 
 
 class Screen:
@@ -286,21 +262,19 @@ class Screen:
     def _both(self) -> tuple[Turns, ...]:
         return (self._turns,) if self._calls is None else (self._turns, self._calls)
 
-    def begin(self, call: Begun) -> ShownTurn:
-        """A call goes to a tier. Returns its turn."""
+    def begin(self, call: Begun) -> None:
+        """A call goes to a tier."""
         turn = self._turns.begin(call)
         self._board.show(turn if self._calls is None else self._calls.begin(call))
-        return turn
 
-    def end(self, line: Line, message: str = "", complete: Callable[[ShownTurn], None] = lambda _: None) -> ShownTurn | None:
-        """End a call. `complete` adds to its line before it is shown. Returns its turn."""
-        shown = counted = self._turns.end(line, message)
+    def end(self, line: Line, message: str = "", complete: Callable[[ShownTurn], None] = lambda _: None) -> None:
+        """End a call. `complete` adds to its line before it is shown."""
+        shown = self._turns.end(line, message)
         if self._calls is not None:
             shown = self._calls.end(line, message)
         if shown is not None:
             complete(shown)
             self._board.show(shown)
-        return counted
 
     def replay(self, line: Line, complete: Callable[[ShownTurn], None]) -> None:
         """End a call whose beginning was not seen."""
@@ -327,20 +301,15 @@ class Screen:
             words=_find_typed(exchange, decided)[:_WORDS] if self._shows_words and not turn.goes_on else "",
             estimate=_say_estimate(decision) if self._calls is not None else "",
         )
-        had_moved_up = self._turns.has_moved_up(call)
-        self.totals.count_begin(self.begin(call), had_moved_up=had_moved_up)
+        self.begin(call)
 
     def _end_exchange(self, exchange: Exchange, recorded: Recorded) -> None:
         line, settled = recorded.entry.line, exchange.last(Settled)
         if line.id != exchange.id:  # a job refused for now is recorded apart from its attempt
             line = replace(line, id=exchange.id)
         error = settled.ending.error if settled is not None else None
-        had_failed = self._turns.has_failed(line.id)
-        turn = self.end(line, error.message if error is not None else "", lambda shown: self._name_client(shown, exchange))
-        if turn is not None:
-            decided = exchange.last(Decided)
-            expected = decided.decision.weighing or weighing_of(decided.decision) if decided is not None else None
-            self.totals.count_end(turn, line, expected, had_failed=had_failed)
+        self.end(line, error.message if error is not None else "", lambda shown: self._name_client(shown, exchange))
+        self.totals.count_end(recorded.entry)
 
     def _name_client(self, turn: ShownTurn, exchange: Exchange) -> None:
         """The client of a request refused before admission: rare, so looked up here."""

@@ -8,7 +8,7 @@ import { closeFeed, openFeed, seesCallers, send, store, useStore } from "./store
 import { Now, pause } from "./views/now.js";
 import * as words from "./words.js";
 
-const TITLES = { now: "Now", sessions: "Sessions", targets: "Targets", regret: "Regret", callers: "Callers", race: "Race", decision: "Decision", session: "Session" };
+const TITLES = { now: "Now", sessions: "Sessions", targets: "Targets", regret: "Savings", callers: "Callers", race: "Race", decision: "Decision", session: "Session" };
 /** Views that are not in the menu, and the one of the menu that leads to each. */
 const UNDER = { decision: "now", session: "sessions" };
 
