@@ -176,9 +176,9 @@ def _connect(recipe: Recipe, facts: Facts, store: Store, arguments: argparse.Nam
             _show(changes, facts["key_value"] if facts["key_env"] else "")
             if not arguments.yes and not confirm(f"Point {recipe.name} at {facts['url']}?"):
                 return 1
-            connect(recipe, changes, store, facts["key_env"], has_mcp="mcp" in facts)
             if recipe.client == _CODEX and facts["catalogue"]:
                 store.keep_own(recipe.client, STORED_MODELS.name, facts["codex_models"])
+            connect(recipe, changes, store, facts["key_env"], has_mcp="mcp" in facts)
     except (CannotConnect, Busy, OSError) as error:
         raise _say_why(error) from error
     _say_what_follows(recipe, facts)
