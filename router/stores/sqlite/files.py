@@ -22,6 +22,8 @@ from router.stores.sqlite.schemas import LEDGER, check_version
 
 READ_SECONDS = 0.2
 WRITE_SECONDS = 5.0
+RETRY_SECONDS = 5.0
+"""How often an idle file is checked for existence, and how long at most until one that fails is tried again."""
 
 ANSWER_SECONDS = 60.0
 """Limit for any ledger query: its snapshot keeps the log from being emptied."""
@@ -180,10 +182,10 @@ def inodes_of(path: Path) -> Inodes:
     return Inodes(inode_of(real), inode_of(f"{real}-wal"), inode_of(f"{real}-shm"))
 
 
-def connect(path: Path, timeout_seconds: float = WRITE_SECONDS) -> sqlite3.Connection:
+def connect(path: Path, timeout_seconds: float | None = None) -> sqlite3.Connection:
     """Never recreates a file that is gone."""
-    address = f"{path.resolve().as_uri()}?mode=rw"
-    database = sqlite3.connect(address, uri=True, timeout=timeout_seconds, isolation_level=None)
+    address, timeout = f"{path.resolve().as_uri()}?mode=rw", WRITE_SECONDS if timeout_seconds is None else timeout_seconds
+    database = sqlite3.connect(address, uri=True, timeout=timeout, isolation_level=None)
     database.execute(f"PRAGMA journal_size_limit = {_LOG_BYTES}")
     return database
 
