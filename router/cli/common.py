@@ -29,12 +29,9 @@ def known_names() -> Known:
     return build.known_names()
 
 
-def add_config_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--config",
-        metavar="FILE",
-        help="the config file (default: $TANDEM_CONFIG, ./config.yaml, the user's config folder, else simulated tiers)",
-    )
+def add_config_argument(parser: argparse.ArgumentParser, running: str = "that of the running router, ") -> None:
+    usual = f"$TANDEM_CONFIG, ./config.yaml, {running}the user's config folder, else simulated tiers"
+    parser.add_argument("--config", metavar="FILE", help=f"the config file (default: {usual})")
 
 
 def add_ledger_switch(parser: argparse.ArgumentParser) -> None:
