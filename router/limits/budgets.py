@@ -104,22 +104,52 @@ class Money(Reservation):
         Raises `BudgetSpent`, or `StoreUnavailable` where nobody knows what is left.
         """
         self._bound = bound = self._owner.bound(self.caller, self._size, target)
+        if not self._is_streaming:  # nothing can cut it, so what others went over by must be known first
+            await self.tell()
         self._spent = spent = self.cost_of(facts)
         missing = spent - self.units
         free = min(budget.free(limit) for budget, limit in self.limits) - missing
         needed, wanted = missing + bound.least_units, missing + bound.choose_units(free)
         if not self.hold_now(wanted):
-            for budget, limit in self.limits:
-                if not await budget.reach(limit, needed, wanted):
-                    raise unknown("what is left of your budget")
-            wanted = min(wanted, *(budget.room(limit) for budget, limit in self.limits))
-            if wanted < needed or not self.hold_now(wanted):
-                raise self._owner.refuse(self, needed, target.name if facts else "")
+            self.hold_now(await self._reach(needed, wanted, target.name if facts else ""))
         own = self.units - spent
         self.held_at[target.name] = max(own, self.held_at.get(target.name, 0))
         tokens = bound.tokens(own)
         ours = _BY_REST if tokens < bound.most_tokens else _BY_BUDGET if self._size.answer_tokens is None else ""
         self.cap = Cap(tokens, ours)
+
+    async def _reach(self, needed: int, wanted: int, further: str) -> int:
+        """What there is of all budgets, at least what is needed: other routers are asked. Each is kept while the next is asked."""
+        kept: list[tuple[Budget, int]] = []
+        try:
+            for budget, limit in self.limits:
+                if not await budget.reach(limit, needed, wanted):
+                    raise unknown("what is left of your budget")
+                if (wanted := min(wanted, budget.room(limit))) < needed:
+                    break
+                budget.held += wanted
+                kept.append((budget, wanted))
+        finally:
+            for budget, units in kept:
+                budget.held -= units
+        if wanted < needed:
+            raise self._owner.refuse(self, needed, further)
+        return wanted
+
+    def exceed(self, cost_usd: float) -> bool:
+        """Hold what the present attempt came to, where that is more than was held for it: its target ignored the cap."""
+        over = self._spent + as_units(cost_usd) - self.units
+        if over <= 0:
+            return False
+        self.units += over
+        for budget in self.budgets:
+            budget.held += over
+        return True
+
+    async def tell(self) -> None:
+        """Exchange with other routers what each of them holds and has spent."""
+        for budget, limit in self.limits:
+            await budget.part(limit).confirm()
 
     def cover(self, tokens: int) -> float:
         """How many tokens all answers to the present attempt may have. More is held if they have this many already."""
