@@ -351,7 +351,7 @@ BUDGETS = {
     "past": (4120, 25),
     "config": (3515, 21),
     "sessions": (3194, 25),
-    "limits": (2335, 13),
+    "limits": (2500, 15),
     "telemetry": (2140, 17),
     "upstream": (1981, 13),
     "adapters": (1911, 14),

@@ -18,7 +18,8 @@ from router.contract.target import Target
 from router.contract.words import Operation, PassedRoute
 from router.dialects.cap import Cap
 from router.dialects.refusals import limit_headers
-from router.limits.budgets import Budgets, Money
+from router.limits.budgets import Budgets
+from router.limits.money import Money
 from router.limits.rates import CallerRates, Counted
 
 KEPT_BY_ACCOUNT = frozenset(

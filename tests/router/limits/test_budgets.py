@@ -701,7 +701,7 @@ async def test_what_was_reached_of_the_day_is_free_again_where_the_month_has_too
     pool = Pool()
     budgets = make_budgets(both, allowance=pool)
     budgets.budgets_of("ada")[1].part(UNITS_PER_USD)
-    pool.left.update({name: 0 for name in pool.parts})
+    pool.left.update(dict.fromkeys(pool.parts, 0))
 
     with pytest.raises(BudgetSpent):
         await spend(budgets, 0.03, both)
