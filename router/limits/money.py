@@ -1,20 +1,17 @@
 """What one request holds of its caller's budgets, and the cap that this puts on its answer."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from router.contract.errors import UpstreamTimeout
+from router.contract.errors import TandemError, UpstreamTimeout
 from router.contract.facts import AttemptEnded, AttemptOpened, Decided, Fact
 from router.contract.rights import Rights
 from router.contract.spending import as_units
 from router.contract.target import Target
 from router.dialects.cap import Cap
-from router.limits.accounts import Budget, limits_of
-from router.limits.bounds import RequestSize, measure
+from router.limits.accounts import Budget, Limited, limits_of
+from router.limits.bounds import Bound, RequestSize, measure
 from router.limits.limit import Reservation, unknown
-
-if TYPE_CHECKING:
-    from router.limits.budgets import Budgets
 
 _LEFT = frozenset({"abandoned", UpstreamTimeout.code})
 """Errors of an attempt that was given up while its target may have been writing."""
@@ -22,6 +19,20 @@ _BY_REST, _BY_BUDGET = "by what is left of your budget", "since your key has a b
 _NO_SIZE = RequestSize(0, None)
 _MORE = 1.25
 """How much longer an answer may become than it is, where its target ignored its cap."""
+
+
+class Owner(Protocol):
+    """What `Budgets` does for the money that is held of them."""
+
+    def budgets_of(self, caller: str) -> tuple[Budget, ...]: ...
+
+    def bound(self, caller: str, size: RequestSize, target: Target) -> Bound: ...
+
+    def refuse(self, money: "Money", units: int, further: str = "") -> TandemError: ...
+
+    def learn(self, money: "Money", answers: int, facts: Sequence[Fact]) -> None: ...
+
+    def tell_near(self, caller: str, limits: list[Limited]) -> None: ...
 
 
 class Money(Reservation):
@@ -41,7 +52,7 @@ class Money(Reservation):
         "units",
     )
 
-    def __init__(self, owner: "Budgets", caller: str, rights: Rights, decided: Decided | None = None) -> None:
+    def __init__(self, owner: Owner, caller: str, rights: Rights, decided: Decided | None = None) -> None:
         super().__init__()
         self._owner, self.caller, self.units = owner, caller, 0
         self._size = measure(decided) if decided is not None else _NO_SIZE
