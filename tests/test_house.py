@@ -362,7 +362,7 @@ BUDGETS = {
     "wiring": (1720, 13),
     "decide": (1357, 10),
     "policies": (1304, 14),
-    "screen": (1252, 9),
+    "screen": (1480, 10),
     "page": (1165, 9),
     "settle": (539, 5),
     "notices": (391, 4),
