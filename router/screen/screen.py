@@ -238,9 +238,16 @@ class Screen:
             self._pinned[worker] = seen
         elif isinstance(seen, Rejected):
             self.totals.refused += 1
-            turn = ShownTurn(seen.at, trouble=seen.message, status=seen.status, last_at=seen.at, is_closed=True)
-            turn.outcome = Outcome.REFUSED
-            self._board.show(turn)
+            self._board.show(
+                ShownTurn(
+                    seen.at,
+                    trouble=seen.message,
+                    status=seen.status,
+                    outcome=Outcome.REFUSED,
+                    last_at=seen.at,
+                    is_closed=True,
+                )
+            )
         else:
             for line in write_event(seen, self._output.size[0], self._style):
                 self._board.note(line)
