@@ -528,8 +528,6 @@ FOREIGN = {
     ("router/dialects/histories.py", "beginning.learned"),
     ("router/edge/tls.py", "context.options"),  # of the standard library
     ("router/screen/feed_view.py", "turn.words"),
-    ("router/screen/screen.py", "turn.client"),
-    ("router/screen/screen.py", "turn.session"),
     ("router/responses/acknowledged.py", "exchange.confirming"),
     ("router/wiring/build.py", "state.shared.has_limits"),
 }
