@@ -6,7 +6,6 @@ import sys
 
 from router.cli import Ended
 from router.cli.common import add_config_argument, add_yes_argument, command_name, load_in_use, say
-from router.cli.mcp_tools import PACKAGE_HINT, has_package
 from router.cli.routers import is_listening
 from router.cli.service import is_offered
 from router.cli.service import run as run_service
@@ -202,8 +201,6 @@ def _say_what_follows(recipe: Recipe, facts: Facts) -> None:
         say(f"  {line}")
     if "mcp" in facts:
         say("  It has tools to delegate tasks and to collect their results: ask it to delegate something.")
-        if not has_package():
-            say(f"  They need a package that is not installed: {PACKAGE_HINT}")
     if facts["key_env"]:
         _say_where_the_key_is(recipe, facts["key_env"])
     if recipe.command and not recipe.is_installed:
