@@ -67,10 +67,10 @@ def serve_group(order: Order, loaded: LoadedConfig) -> int:
 
         def announce() -> None:
             note_router(record)
-            shared = (
-                ["all workers share one socket, so some may get more connections than others"] if len(listeners) == 1 else []
-            )
-            _announce(order, loaded, url, (*loaded.warnings, *missing, *warn_of_expiry(loaded), *shared))
+            warnings = [*loaded.warnings, *missing, *warn_of_expiry(loaded)]
+            if len(listeners) == 1:
+                warnings.append("all workers share one socket, so some may get more connections than others")
+            _announce(order, loaded, url, warnings)
 
         def check(taken: LoadedConfig) -> None:
             check_prices(taken)
