@@ -16,7 +16,8 @@ from router.dialects.responses.background import request_id_of
 from router.dialects.responses.logged import LogFrames
 from router.dialects.sse import count_written
 from router.jobs import runner as runner_module
-from router.jobs.runner import LEASE_SECONDS, Runner
+from router.jobs.endings import LEASE_SECONDS
+from router.jobs.runner import Runner
 from router.stores.memory.entries import MemoryEntries
 from router.stores.owners import name_owner
 from router.stores.sqlite.jobs import MemoryJobs
