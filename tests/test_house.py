@@ -352,7 +352,7 @@ BUDGETS = {
     "config": (3515, 21),
     "sessions": (3194, 25),
     "limits": (2335, 13),
-    "telemetry": (2140, 17),
+    "telemetry": (2260, 18),
     "upstream": (1981, 13),
     "adapters": (1911, 14),
     "jobs": (2080, 10),
