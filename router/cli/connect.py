@@ -5,7 +5,7 @@ import difflib
 import sys
 
 from router.cli import Ended
-from router.cli.common import add_config_argument, add_yes_argument, command_name, load_or_end, say
+from router.cli.common import add_config_argument, add_yes_argument, command_name, load_in_use, say
 from router.cli.routers import is_listening
 from router.cli.service import is_offered
 from router.cli.service import run as run_service
@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("arguments", nargs="*", metavar="-- ARGUMENT", help="with --run: arguments for the client")
     add_config_argument(parser)
-    parser.add_argument("--url", help="where the router is (default: server.host and server.port of the config)")
+    parser.add_argument("--url", help="where the router is (default: where it runs, else server.host and server.port)")
     parser.add_argument(
         "--key-env",
         metavar="NAME",
@@ -75,7 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
     _refuse_misuse(arguments)
     try:
         if arguments.client is None:
-            return _list(read_facts(load_or_end(arguments.config), arguments.url, key=read_key(arguments.key_env)))
+            return _list(read_facts(_load(arguments), arguments.url, key=read_key(arguments.key_env)))
         recipe = _find_recipe(arguments.client)
         return _undo(recipe, arguments) if arguments.undo else _point(recipe, arguments)
     except NoHome as error:
@@ -104,8 +104,12 @@ def _find_recipe(client: str) -> Recipe:
         raise Ended(2, f'unknown client "{client}"\n  hint: {hint}') from None
 
 
+def _load(arguments: argparse.Namespace) -> LoadedConfig:
+    return load_in_use(arguments.config, arguments.url, needs_keys=False)
+
+
 def _point(recipe: Recipe, arguments: argparse.Namespace) -> int:
-    loaded, key, store = load_or_end(arguments.config), read_key(arguments.key_env), open_store()
+    loaded, key, store = _load(arguments), read_key(arguments.key_env), open_store()
     _check_key(recipe, loaded, key, arguments)
     facts = read_facts(loaded, arguments.url, ask_codex() if recipe.client == _CODEX else (), key)
     if arguments.run:
@@ -175,9 +179,9 @@ def _connect(recipe: Recipe, facts: Facts, store: Store, arguments: argparse.Nam
             _show(changes, facts["key_value"] if facts["key_env"] else "")
             if not arguments.yes and not confirm(f"Point {recipe.name} at {facts['url']}?"):
                 return 1
-            connect(recipe, changes, store, facts["key_env"], has_mcp="mcp" in facts)
             if recipe.client == _CODEX and facts["catalogue"]:
                 store.keep_own(recipe.client, STORED_MODELS.name, facts["codex_models"])
+            connect(recipe, changes, store, facts["key_env"], has_mcp="mcp" in facts)
     except (CannotConnect, Busy, OSError) as error:
         raise _say_why(error) from error
     _say_what_follows(recipe, facts)
@@ -249,7 +253,7 @@ def _undo(recipe: Recipe, arguments: argparse.Namespace) -> int:
 
 def _plan_without_record(recipe: Recipe, shell: str, arguments: argparse.Namespace) -> list[Change]:
     try:
-        facts = read_facts(load_or_end(arguments.config), arguments.url, key=read_key(arguments.key_env), asks=False)
+        facts = read_facts(_load(arguments), arguments.url, key=read_key(arguments.key_env), asks=False)
         facts = {**facts, **mcp_facts(facts)}
     except Ended as end:
         say(end.text)

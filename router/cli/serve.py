@@ -25,7 +25,7 @@ EXAMPLES = ("serve", "serve --port 4001 --log json", "serve --config work.yaml -
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_config_argument(parser)
+    add_config_argument(parser, running="")
     parser.add_argument("--host", help="the address to bind (default: server.host; loopback only, unless keys are needed)")
     parser.add_argument(
         "--port", type=whole_number_between(0, 65_535), help="the port to bind (default: server.port; 0 picks a free one)"

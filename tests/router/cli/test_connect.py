@@ -1,5 +1,6 @@
 """`tandem connect`, as it is typed."""
 
+import errno
 import io
 import json
 import os
@@ -16,6 +17,7 @@ import router.cli.setup.facts
 import router.cli.setup.reach
 from router.cli import main
 from router.cli.routers import is_listening
+from router.connect import files
 from router.connect.recipe import known_clients
 from router.connect.store import Store
 from router.edge.catalogue import StoredEntries
@@ -293,6 +295,31 @@ def test_a_record_that_cannot_be_read_stops_connect_before_anything_is_changed(h
     assert settings.read_text() == before
     assert main(["connect", "claude-code", "--undo", "--yes"]) == 0
     assert settings.read_text() == '{"model": "opus"}'
+
+
+@pytest.mark.parametrize("room", range(5))
+def test_a_disk_that_is_full_from_any_write_on_leaves_codex_connected_or_unchanged(home, capsys, monkeypatch, room):
+    install_codex(home, monkeypatch)
+    (home / ".codex").mkdir()
+    (settings := home / ".codex" / "config.toml").write_text('model = "gpt-9"\n')
+    written, write = [], files.write
+
+    def write_with_little_room(path, raw, **more):
+        if "state" in path.parts:
+            written.append(path.name)
+            if len(written) > room:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        return write(path, raw, **more)
+
+    monkeypatch.setattr(files, "write", write_with_little_room)
+    is_connected = main(["connect", "codex", "--yes"]) == 0
+
+    said = capsys.readouterr().err
+    assert is_connected == ("tandem" in settings.read_text()) == ("nothing was changed" not in said)
+    monkeypatch.setattr(files, "write", write)
+    assert is_connected == (room >= 3)
+    assert main(["connect", "codex", "--undo", "--yes"]) == 0
+    assert settings.read_text() == 'model = "gpt-9"\n'
 
 
 @pytest.fixture
