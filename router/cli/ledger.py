@@ -12,12 +12,14 @@ from router.cli.common import (
     add_config_argument,
     add_json_argument,
     command_name,
+    find_config_in_use,
     known_names,
     print_json,
     refuse_config,
     say,
 )
-from router.config.load import ConfigError, Files, find_config, find_files
+from router.config.files import Files, find_files
+from router.config.load import ConfigError
 from router.contract.request import Json, JsonObject
 from router.contract.stores import StoreUnusable
 from router.screen.figures import plural
@@ -66,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _find(config: str | None) -> Files:
-    return find_files(find_config(config), known_names)
+    return find_files(find_config_in_use(config), known_names)
 
 
 def _find_databases(files: Files) -> dict[str, Path]:
@@ -113,6 +115,8 @@ def _describe(name: str, one: FileState) -> Iterator[str]:
             yield f"           shrinks only while no router runs: {command_name()} ledger compact"
         span = f", from {_day(one.oldest)} to {_day(one.newest)}" if one.oldest and one.newest else ""
         yield f"           {', '.join(f'{rows} {table}' for table, rows in one.rows if rows) or 'no rows'}{span}"
+        if one.problem:
+            yield f"           that is without its log, which cannot be read: {one.problem}"
     if (owner := find_owner(one.path)) is not None:
         yield f"           in use by the router {owner}"
     for copy in one.copies:
@@ -175,7 +179,9 @@ def _say_rows(rows: dict[str, int]) -> str:
 def _list_items(files: Files) -> Iterator[Item]:
     named = dict(_find_databases(files))
     key = files.ledger.with_name(f"{files.ledger.name}.key") if files.ledger is not None else None
-    plain = {"config.yaml": files.config, "keys.yaml": files.keys, "personal.json": files.personal, "tandem.db.key": key}
+    personal = files.personal
+    plain = {"config.yaml": files.config, "keys.yaml": files.keys, "personal.json": personal, "tandem.db.key": key}
+    plain["personal.json.before"] = personal.with_name(f"{personal.name}.before")
     named |= {name: path for name, path in plain.items() if path is not None and path.is_file()}
     named |= {f"{OWN}{number}.py": path for number, path in enumerate(files.policies) if path.is_file()}
     for name, path in named.items():
@@ -204,7 +210,7 @@ def _restore(arguments: argparse.Namespace) -> int:
 
 def _find_places(manifest: Manifest, named: str | None) -> dict[str, Path]:
     """Where the config of the backup looks for its files."""
-    config = find_config(named)
+    config = find_config_in_use(named)
     if any(member.name == "config.yaml" for member in manifest.files):
         config = config or Path("config.yaml")
         folder = config.resolve().parent

@@ -16,36 +16,32 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, tzinfo
+from operator import attrgetter
 
 from msgspec import Struct
 
 from router.contract.allowance import Allowance
-from router.contract.errors import BudgetSpent, TandemError, Unavailable, UpstreamRefused, UpstreamTimeout
+from router.contract.errors import BudgetHeld, BudgetSpent, TandemError, Unavailable, UpstreamRefused
 from router.contract.exchange import Exchange
-from router.contract.facts import AttemptEnded, AttemptOpened, Decided, Fact, QuestionEnded
+from router.contract.facts import AttemptEnded, Decided, Fact, QuestionEnded
 from router.contract.notices import Notice, Trouble
 from router.contract.relay import Headers
-from router.contract.request import Json
+from router.contract.request import Json, RequestView
 from router.contract.rights import Rights, rights_in
-from router.contract.spending import Period, Span, as_units, as_usd, show_usd, span_of
+from router.contract.signals import Signals
+from router.contract.spending import UNITS_PER_USD, Period, Span, Standing, as_usd, show_usd, span_of
 from router.contract.stores import RETRY_AFTER_SECONDS, StoreUnusable
 from router.contract.target import Target
-from router.dialects.cap import Cap
+from router.contract.words import Operation
 from router.dialects.hosts import find_longest_limit
 from router.limits.accounts import FIRST_LENGTH, Account, Budget, Limited, limits_of
 from router.limits.bounds import Bound, RequestSize, bound_of, bound_of_question, measure
-from router.limits.limit import Reservation, unknown
+from router.limits.money import Money
 from router.limits.whole import ALONE
 from router.telemetry import events
 
 HEADER = "x-tandem-budget"
-_LEFT = frozenset({"abandoned", UpstreamTimeout.code})
-"""Errors of an attempt that was given up while its target may have been writing."""
-_BY_REST, _BY_BUDGET = "by what is left of your budget", "since your key has a budget and the request no limit"
-_NO_SIZE = RequestSize(0, None)
-_BAD = 400
-_MORE = 1.25
-"""How much longer an answer may become than it is, where its target ignored its cap."""
+_SHOWN_UNITS = UNITS_PER_USD // 10_000
 _HELD_RETRY_SECONDS = 5.0
 """When to try again where requests under way hold the rest: nobody knows when they end, or how much they leave."""
 ReadSpending = Callable[[Span], Mapping[str, int]]
@@ -65,111 +61,9 @@ class Terms(Struct, frozen=True):
         return [name for name, rights in (self.rights or {}).items() if rights.has_budget]
 
 
+_share = attrgetter("share")
 Spending = list[tuple[Period, Span, Mapping[str, int]]]
 """What the ledger says that each caller has spent in the present day and month."""
-
-
-class Money(Reservation):
-    """Units held for one request, in every budget that it will be paid from, until it is known what its attempts came to."""
-
-    __slots__ = (
-        "_bound",
-        "_is_streaming",
-        "_owner",
-        "_size",
-        "_spent",
-        "budgets",
-        "caller",
-        "cap",
-        "held_at",
-        "limits",
-        "units",
-    )
-
-    def __init__(self, owner: "Budgets", caller: str, rights: Rights, decided: Decided | None = None) -> None:
-        super().__init__()
-        self._owner, self.caller, self.units = owner, caller, 0
-        self._size = measure(decided) if decided is not None else _NO_SIZE
-        self._is_streaming = decided is not None and decided.view.is_streaming
-        self.cap: Cap | None = None
-        """Of the answer to the next attempt."""
-        self.held_at: dict[str, int] = {}
-        """By target: what was held for an attempt there, at most."""
-        self.budgets = owner.budgets_of(caller)
-        self.limits = limits_of(self.budgets, rights)
-
-    async def hold_for(self, target: Target, facts: Sequence[Fact] = ()) -> None:
-        """Hold what an attempt at this target may cost, after others that are known by their facts, and cap its answer.
-
-        Raises `BudgetSpent`, or `StoreUnavailable` where nobody knows what is left.
-        """
-        self._bound = bound = self._owner.bound(self.caller, self._size, target)
-        self._spent = spent = self.cost_of(facts)
-        missing = spent - self.units
-        free = min(budget.free(limit) for budget, limit in self.limits) - missing
-        needed, wanted = missing + bound.least_units, missing + bound.choose_units(free)
-        if not self.hold_now(wanted):
-            for budget, limit in self.limits:
-                if not await budget.reach(limit, needed, wanted):
-                    raise unknown("what is left of your budget")
-            wanted = min(wanted, *(budget.room(limit) for budget, limit in self.limits))
-            if wanted < needed or not self.hold_now(wanted):
-                raise self._owner.refuse(self, needed, target.name if facts else "")
-        own = self.units - spent
-        self.held_at[target.name] = max(own, self.held_at.get(target.name, 0))
-        tokens = bound.tokens(own)
-        ours = _BY_REST if tokens < bound.most_tokens else _BY_BUDGET if self._size.answer_tokens is None else ""
-        self.cap = Cap(tokens, ours)
-
-    def cover(self, tokens: int) -> float:
-        """How many tokens all answers to the present attempt may have. More is held if they have this many already."""
-        bound, answers = self._bound, self._size.answers
-        covered = bound.covered(self.units - self._spent) * answers
-        if covered > tokens:
-            return covered
-        wanted = self._spent + bound.units(tokens * _MORE / answers) - self.units
-        self.hold_now(max(0, min(wanted, *(budget.room(limit) for budget, limit in self.limits))))
-        return bound.covered(self.units - self._spent) * answers
-
-    def hold_now(self, units: int) -> bool:
-        """Hold this much more, or less, if there is room without asking anybody."""
-        if units > 0 and any(limited.lacks(units) for limited in self.limits):
-            return False
-        self.units += units
-        for budget in self.budgets:
-            budget.held += units
-        return True
-
-    def cost_of(self, facts: Sequence[Fact]) -> int:
-        """What attempts came to. One that is not known, or has no end, counts as what was held for it."""
-        total, under_way = 0, None
-        for fact in facts:
-            if isinstance(fact, AttemptEnded):
-                under_way = None
-                total += self._cost_of(fact)
-            elif isinstance(fact, AttemptOpened):
-                under_way = fact.target.name
-        return total if under_way is None else total + self.held_at.get(under_way, 0)
-
-    def _cost_of(self, ended: AttemptEnded) -> int:
-        """An answer in one piece that was not awaited may have been written whole."""
-        held, cost = self.held_at.get(ended.target.name, 0), ended.attempt.cost_usd
-        is_unknown = cost is None or (
-            not self._is_streaming and ended.attempt.error in _LEFT and ended.usage is not None and ended.usage.is_estimated
-        )
-        return max(held, as_units(cost or 0.0)) if is_unknown else as_units(cost or 0.0)
-
-    def _settle(self, facts: Sequence[Fact], now: float) -> None:
-        self._give_back(self.cost_of(facts))
-        self._owner.learn(self, self._size.answers, facts)
-        self._owner.tell_near(self.caller, self.limits)
-
-    def _release(self, now: float) -> None:
-        self._give_back(0)
-
-    def _give_back(self, cost: int) -> None:
-        for budget in self.budgets:
-            budget.settle(self.units, cost)
 
 
 class Budgets:
@@ -309,6 +203,21 @@ class Budgets:
         """How much of a caller's budget is spent, 0 to 1: of the day or the month, where it is more."""
         return max((limited.share for limited in self.limits_of(caller, self._rights_of(caller))), default=0.0)
 
+    def standing(self, view: RequestView, signals: Signals) -> Standing | None:
+        """How near a request's caller is to the end of its budgets; None without one, and where no file was read yet."""
+        caller = view.caller.name
+        rights, account = self._rights_of(caller), self._accounts.get(caller)
+        if not rights.has_budget or account is None or view.operation is Operation.COUNT_TOKENS:
+            return None
+        budgets = account.budgets(self._now(), self._terms.zone)
+        if budgets is None:
+            return None
+        limits = limits_of(budgets, rights)
+        nearest, free = max(limits, key=_share), min(budget.free(limit) for budget, limit in limits)
+        size, targets = measure(view, signals.prompt), [status.target for status in signals.statuses.values()]
+        dear = [each.name for each in targets if each.price is not None and self.bound(caller, size, each).usual_units > free]
+        return Standing(nearest.share, nearest.budget.period, frozenset(dear))
+
     def limits_of(self, caller: str, rights: Rights) -> list[Limited]:
         return limits_of(self.budgets_of(caller), rights) if rights.has_budget else []
 
@@ -346,19 +255,20 @@ class Budgets:
         """
         lacking, own = [limited for limited in money.limits if limited.lacks(units)], money.units
         needed = f"{show_usd(own + units)} for its prompt and a short answer"
-        first = f"{further} is not tried: " if further else ""
+        if further:
+            return self._refuse_further(lacking, own, f"{further} is not tried: this request needs {needed} there")
         for budget, limit in lacking:
             if own + units > limit:
                 whole = f"your whole {budget.period.adjective} budget of {show_usd(limit)}"
-                return BudgetSpent(f"{first}this request needs {needed}, which is more than {whole}: shorten the prompt")
+                return BudgetSpent(f"this request needs {needed}, which is more than {whole}: shorten the prompt")
         spent = [limited for limited in lacking if limited.budget.spent + own + units > limited.limit]
         budget, limit = max(spent or lacking, key=lambda limited: limited.budget.span.ends)
-        name = f"{first}your {budget.period.adjective} budget of {show_usd(limit)}"
+        name = f"your {budget.period.adjective} budget of {show_usd(limit)}"
         if not spent:
             others = show_usd(budget.held_by_all - own)
             words = f"{show_usd(budget.spent)} is spent, and other requests hold {others} until they end"
             told = f"{name} has no room now for a request that needs {needed}: {words}"
-            return BudgetSpent(told, retry_after_seconds=_HELD_RETRY_SECONDS)
+            return BudgetHeld(told, retry_after_seconds=_HELD_RETRY_SECONDS)
         budget.refused_with = limit
         if budget.refused_since is None:
             budget.refused_since = self._now()
@@ -370,11 +280,20 @@ class Budgets:
         told = f"{name} is used up: {words}. It is full again at {self._say_end(budget)}"
         return BudgetSpent(told, retry_after_seconds=seconds)
 
+    def _refuse_further(self, lacking: list[Limited], own: int, needed: str) -> TandemError:
+        """Another attempt at the targets that are covered may succeed, so the budget does not count as used up."""
+        budget, limit = max(lacking, key=lambda limited: limited.budget.span.ends)
+        left = max(0, budget.free(limit) + own)
+        whole = f"your {budget.period.adjective} budget of {show_usd(limit)}"
+        return BudgetSpent(f"{needed}, and {show_usd(left)} of {whole} is left", retry_after_seconds=_HELD_RETRY_SECONDS)
+
     def headers(self, limits: list[Limited]) -> Headers:
-        """What an answer tells its caller of its budgets."""
-        share = max(limited.share for limited in limits)
+        """What an answer tells its caller of the budget of which most is spent."""
+        nearest = max(limits, key=_share)
+        budget, limit = nearest
         # Rounded down: 1.00 is for a budget that is spent to the last cent.
-        return ((HEADER, f"{int(share * 100) / 100:.2f}"),) if share >= self._terms.warn_at else ()
+        share, left = int(nearest.share * 100) / 100, max(0, limit - budget.spent) // _SHOWN_UNITS * _SHOWN_UNITS
+        return ((HEADER, f"{share:.2f}; left_usd={as_usd(left):.4f}; period={budget.period}"),)
 
     def tell_near(self, caller: str, limits: list[Limited]) -> None:
         for budget, limit in limits:

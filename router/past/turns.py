@@ -25,13 +25,6 @@ NOBODY_SERVED = (Outcome.FAILED, Outcome.REFUSED)
 RACE = "x:race-req_"
 """Session prefix of a race (`page.race`): both tiers served it, so no choice was made."""
 _LOOKS, _MOVED = "looks like a ", "moved up"
-_WORDS = {
-    Outcome.ABANDONED: "interrupted",
-    Outcome.INTERRUPTED: "interrupted",
-    Outcome.SUPERSEDED: "superseded",
-    Outcome.CUT_SHORT: "cut short",
-    Outcome.FAILED: "failed",
-}
 
 
 class Begun(Struct, frozen=True):
@@ -50,6 +43,7 @@ class Begun(Struct, frozen=True):
     """Number of the turn in its session, by its history; 0 if unknown."""
     words: str = ""
     estimate: str = ""
+    job: str = ""
 
 
 @dataclass(slots=True)
@@ -150,7 +144,7 @@ class Turns:
             turn.why, turn.words = _shorten(call.because), call.words
         elif moves_up:
             turn.why = call.because if call.because.startswith(_MOVED) else f"{_MOVED} at call {turn.calls}: {call.because}"
-        turn.tier = call.tier
+        turn.tier, turn.job = call.tier, call.job
         turn.estimate = turn.estimate or call.estimate
         self._of_call[call.id] = turn
         return turn
@@ -161,9 +155,13 @@ class Turns:
             (turn.waiting.add if is_waiting else turn.waiting.discard)(call_id)
 
     def stop_all_but(self, running: Collection[str]) -> None:
-        """Only these calls are under way; ends of others may be missed or still come."""
-        for name, turn in list(self._of_call.items()):
-            if name not in running:
+        """Only these calls are under way."""
+        self.stop([name for name in self._of_call if name not in running])
+
+    def stop(self, calls: Iterable[str]) -> None:
+        """These calls are no longer under way; their ends may be missed, or still come."""
+        for name in calls:
+            if (turn := self._of_call.get(name)) is not None:
                 turn.running.pop(name, None)
                 turn.waiting.discard(name)
 
@@ -278,7 +276,7 @@ def _say_trouble(line: Line, message: str) -> str:
         return f'model "{line.model[:60]}" is not in models:'
     if line.outcome == Outcome.REFUSED:
         return message or (line.error or "refused").replace("_", " ")
-    words = _WORDS.get(Outcome(line.outcome), line.outcome.lower())
+    words = Outcome(line.outcome).said
     return f"{words}: {line.error}" if line.error else words
 
 

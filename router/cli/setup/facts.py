@@ -12,13 +12,13 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from router.cli import Ended
-from router.cli.routers import url_of
+from router.cli.common import url_in_use
 from router.cli.setup.reach import ClientKey, ask_router
 from router.config.folders import state_folder
 from router.config.load import LoadedConfig
 from router.config.models import SHIPPED_MODELS
 from router.connect import KEY
-from router.connect.key import key_facts
+from router.connect.key import key_facts, with_key
 from router.connect.recipe import Facts, Recipe, known_clients, load_recipe
 from router.connect.run import point
 from router.connect.store import Store
@@ -64,10 +64,10 @@ def read_facts(
     behind = _models_behind(loaded) if is_ours else dict.fromkeys(TITLES, "")
     known = choose_entries(codex, behind) or StoredEntries(STORED_MODELS)()
     status = [*own_command(), "statusline", "--url", address]
-    return {
+    facts = {
         "url": address,
         "base": f"{address}/v1",
-        **key_facts(*(key or ())),
+        **key_facts(),
         "window": str(windows["auto"]),
         "window_fast": str(windows.get("fast", windows["auto"])),
         "window_deep": str(windows.get("deep", windows["auto"])),
@@ -81,6 +81,7 @@ def read_facts(
         "websockets": str(any(spec.has_socket for spec in SPECS.values())).lower(),
         "statusline": shlex.join(status),
     }
+    return facts if key is None else with_key(facts, *key)
 
 
 def mcp_facts(facts: Facts) -> Facts:
@@ -100,7 +101,7 @@ def _find_address(loaded: LoadedConfig, url: str | None) -> str:
     server = loaded.config.server
     if url is None and server.port == 0:
         raise Ended(2, "server.port is 0, so the router's port is not known\n  hint: --url http://127.0.0.1:PORT")
-    address = (url or url_of(server.host, server.port, is_tls=server.tls is not None)).rstrip("/").removesuffix("/v1")
+    address = (url or url_in_use(loaded)).rstrip("/").removesuffix("/v1")
     try:
         parts = urlsplit(address)
         is_fit = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0 and not _UNFIT.search(address)

@@ -38,8 +38,7 @@ class Stats:
         house, live = self._house, self._house.state.live
         plan, now = house.plan, house.clock()
         targets = draw(live, plan.targets, now)
-        jobs = self._show_jobs(None if asked.rights.is_admin else asked.caller)
-        savings = await self._find_savings(None if asked.rights.is_admin else asked.caller.name)
+        jobs, savings = self._show_jobs(asked), await self._find_savings(asked)
         if not asked.rights.is_admin:
             own = self._show_own(asked.caller, asked.rights)
             return as_json({**own, "targets": _show_some(targets), "jobs": jobs, "savings": savings})
@@ -51,21 +50,28 @@ class Stats:
             shown["callers"] = {name: self._show_use(Caller(name), plan.keys.rights[name]) for name in names}
         return as_json(shown)
 
-    async def _find_savings(self, caller: str | None) -> JsonObject | None:
+    async def _find_savings(self, asked: Asked) -> JsonObject | None:
         """Since the start; None without a ledger that can be read."""
         if self._looks is None:
             return None
+        began_at, caller = self._house.state.metrics.began_at, None if asked.rights.is_admin else asked.caller.name
         with suppress(StoreUnusable):
-            began_at = self._house.state.metrics.began_at
             return await self._looks.find(began_at, caller, keep_seconds=SINCE_START_SECONDS)
         return None
 
-    def _show_jobs(self, caller: Caller | None) -> list[Json]:
-        """The background jobs that wait to be collected: a caller's own, or all."""
+    def _show_jobs(self, asked: Asked) -> list[Json]:
+        """The background jobs that wait to be collected: a caller's own with their titles, and an admin's view of all."""
         return [
-            {"id": job.id, "state": str(job.state), "ended_at": job.ended_at, "caller": job.caller.name, "session": job.session}
+            {
+                "id": job.id,
+                "state": str(job.state),
+                "title": job.title if job.caller == asked.caller else "",
+                "ended_at": job.ended_at,
+                "caller": job.caller.name,
+                "session": job.session,
+            }
             for job in self._house.state.ended_jobs.list_all()
-            if caller is None or job.caller == caller
+            if asked.rights.is_admin or job.caller == asked.caller
         ]
 
     def _show_own(self, caller: Caller, rights: Rights) -> JsonObject:

@@ -34,6 +34,7 @@ from router.contract.spending import UNITS_PER_USD, Span
 from router.contract.words import PERSONS_KINDS, Outcome, Tier, TurnKind
 from router.stores.sqlite import pages
 from router.stores.sqlite.files import open_ledger
+from router.stores.sqlite.lock import find_owner
 from router.stores.sqlite.marks import read_marks, read_misjudged, read_newer
 from router.stores.sqlite.pages import BEGIN, IS_TURN, LINE, PERSONS, UNPRICED
 
@@ -89,9 +90,11 @@ _SPENT_CALLS = f"""
 """Other programs may write to the file: names that are not text are left out, and amounts that no clock or price gives."""
 _OLDER = "SELECT sequence, at FROM entries ORDER BY sequence DESC LIMIT 1 OFFSET ?"
 _BEGINNINGS = (
-    f"SELECT caller, session, sequence FROM entries WHERE turn_kind IN {BEGIN} AND session"  # noqa: S608  fixed names
-    " IN ({marks})"
+    f"SELECT caller, session, sequence FROM entries WHERE turn_kind IN {BEGIN} AND tier IS NOT NULL"  # noqa: S608  fixed names
+    f" AND NOT (outcome IN ('{Outcome.FAILED}', '{Outcome.REFUSED}') AND (output_tokens IS NULL OR status >= 400))"
+    " AND session IN ({marks})"
 )
+"""Turns as they are numbered (`router.past.turns`): not what the router answered itself, nor an ask that was sent again."""
 _IS_SERVED = f"outcome != '{Outcome.REFUSED}'"
 _SUMS = f"""
     SELECT date(at, 'unixepoch', 'localtime'), client, tier, sum({IS_TURN}), count(*), sum(input_tokens),
@@ -115,8 +118,8 @@ _SPENT = """
 
 
 def wait_for_writer(path: Path) -> None:
-    """Sleeps, as a router's queue is invisible from outside."""
-    if path.with_name(f"{path.name}-wal").exists():
+    """Sleeps while a router owns the file, as its queue is invisible from outside."""
+    if find_owner(path) is not None:
         time.sleep(_WRITTEN_SECONDS)
 
 
@@ -146,8 +149,8 @@ class SqliteEntryReader:
             for *values, decision, sequence in database.execute(_NEWEST, looked):
                 if begun >= turns and not waiting:
                     break
-                if (line := read_line(values)) is None:
-                    continue
+                if (line := read_line(values)) is None or (line.tier is None and line.outcome == Outcome.SERVED):
+                    continue  # not ours, or answered by the router itself
                 key = (line.caller, line.session or "")
                 if line.turn_kind == TurnKind.TOOL_LOOP:
                     if begun >= turns and key not in waiting:

@@ -237,7 +237,7 @@ async def test_a_refusal_before_admission_is_a_row_and_counts(paper):
     screen = make_screen(paper)
     screen.open(asyncio.get_running_loop(), FACTS)
 
-    screen.refuse(403, "this router answers to loopback names only")
+    screen.watch.reject(403, "this router answers to loopback names only")
     await until(lambda: any("403" in line for line in paper.lines()))
 
     (row,) = [line for line in paper.lines() if "403" in line]
@@ -261,7 +261,7 @@ async def test_a_trouble_is_shown_below_the_turns_as_long_as_it_lasts(paper):
     screen = make_screen(paper)
     screen.start(asyncio.get_running_loop())
 
-    screen.watch(lambda: notices)
+    screen.watch.look_at(lambda: notices)
     await until(lambda: any("spark: fails" in line for line in paper.lines()))
     notices.clear()
     exchange = make_exchange(screen)
@@ -281,7 +281,7 @@ async def test_while_nothing_changes_looking_for_troubles_draws_nothing(paper):
     screen = make_screen(paper)
     screen.start(asyncio.get_running_loop())
 
-    screen.watch(look)
+    screen.watch.look_at(look)
     await some_turns()
 
     assert (len(looks), paper.given) == (1, 0)
@@ -319,7 +319,8 @@ async def test_its_last_words_can_be_others_than_the_totals(paper):
 
 def serve(totals: Totals, name: str, tier: Tier, kind: TurnKind = TurnKind.ASK, **more) -> None:
     own = {"duration_ms": 1_000.0, "cost_usd": 0.01, "session": "s", "decision": keep(tier)}
-    totals.count_end(make_entry(name, tier=tier, turn_kind=kind, **{**own, **more}))
+    entry = make_entry(name, tier=tier, turn_kind=kind, **{**own, **more})
+    totals.count_end(entry.line, entry.decision)
 
 
 def test_turns_tiers_money_and_time_are_told_against_deep():
@@ -349,7 +350,7 @@ def test_without_prices_the_time_is_told():
 
 def test_without_turns_there_is_little_to_say():
     totals = Totals()
-    totals.count_end(make_entry(tier=None, decision=None, outcome=Outcome.REFUSED, error="model_not_found"))
+    totals.count_end(replace(LINE, tier=None, outcome=Outcome.REFUSED, error="model_not_found"), None)
 
     assert Totals().sentence() == "no turns"
     assert totals.sentence() == "no turns, 1 refused"
