@@ -56,13 +56,12 @@ class Kept(Struct, gc=False):
     """Expected of each tier; None if not open."""
     deep: Projection | None = None
     person_text: str | None = None
-    score: float = 0.0
-    """In rows of older versions, as are the estimates."""
     estimates: dict[str, _Expected] = {}
+    """In rows of older versions."""
 
     def __post_init__(self) -> None:
         if self.estimates:
-            self.fast, self.deep = _project(self.estimates, self.score)
+            self.fast, self.deep = _project(self.estimates)
         if self.evidence:
             self.insists, self.leans = (
                 tuple((said.policy, said) for said in self.evidence if said.kind == kind) for kind in ("insist", "lean")
@@ -87,16 +86,16 @@ class Kept(Struct, gc=False):
         return any(lean.because.startswith(_SAYS_WRONG) for _, lean in self.leans)
 
 
-def _project(estimates: dict[str, _Expected], score: float) -> tuple[Projection | None, Projection | None]:
+def _project(estimates: dict[str, _Expected]) -> tuple[Projection | None, Projection | None]:
     """What an older row expected of both tiers, without redos."""
     fast, deep = estimates.get(Tier.FAST), estimates.get(Tier.DEEP)
     if fast is None or deep is None:
         return None, None
     has_price = fast.money_usd is not None and deep.money_usd is not None
-    fast_usd = (fast.money_usd or 0.0) - score * (deep.money_usd or 0.0)
+    fast_usd, deep_usd = fast.money_usd or 0.0, deep.money_usd or 0.0
     return (
-        Projection("", 0.0, fast.seconds - fast.redo_seconds, 0.0, fast_usd, 0.0, has_price),
-        Projection("", 0.0, deep.seconds, 0.0, deep.money_usd or 0.0, 0.0, has_price),
+        Projection("", 0.0, fast.seconds - fast.redo_seconds, 0.0, fast_usd, -deep_usd, has_price),
+        Projection("", 0.0, deep.seconds, 0.0, deep_usd, 0.0, has_price),
     )
 
 

@@ -114,7 +114,7 @@ def test_days_people_clients_and_targets_add_up_to_the_total(ledger):
         parts = [*found[group].values()]
         assert sum(part["turns"] for part in parts) == found["turns"]
         assert sum(part["left_out"]["refused"] for part in parts) == 1
-        assert sum(part["saved"]["seconds"] for part in parts) == pytest.approx(SAVED_SECONDS)
+        assert sum(part["saved"]["seconds"] for part in parts) == pytest.approx(SAVED_SECONDS, abs=0.003)
         assert sum(part["spent"]["usd"] or 0.0 for part in parts) == pytest.approx(SPENT_USD)
 
 
@@ -187,7 +187,6 @@ def test_a_clock_that_was_set_back_leaves_turns_whole(tmp_path):
 OLD = {
     "tier": "fast",
     "decided_by": "estimate",
-    "score": 0.5,
     "estimates": {
         "fast": {"seconds": 14.0, "redo_seconds": 10.0, "money_usd": 0.035},
         "deep": {"seconds": 20.0, "redo_seconds": 0.0, "money_usd": 0.05},
@@ -196,7 +195,9 @@ OLD = {
 
 
 def test_rows_of_older_versions_are_compared_without_the_redo_in_their_estimate(tmp_path):
-    reader = SqliteEntryReader(write_ledger(tmp_path / "test.db", row("a1", "fast", 0, 2.0, 0.01, decision=json.dumps(OLD))))
+    reader = SqliteEntryReader(
+        write_ledger(tmp_path / "test.db", row("a1", "fast", 0, 2.0, 0.01, score=0.5, decision=json.dumps(OLD)))
+    )
 
     assert add_up(reader, 0.0).as_json()["all_deep"] == {"seconds": 10.0, "usd": 0.05}
 
