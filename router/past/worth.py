@@ -199,7 +199,7 @@ class Turn:
         self.is_on_fast = is_fast and kept is not None
         self.is_chosen = kept is not None and kept.decided_by != ASKED_FOR
         """Whether Tandem chose its tier."""
-        self.decided = kept.tier if kept is not None else None
+        self.decided = kept.tier if kept is not None and kept.tier else ask.tier
         self.words = kept.person_text or "" if kept is not None else ""
         self.ratio = _read_ratio(ask, kept)
         self.sign: Redone | None = None
@@ -323,7 +323,7 @@ class Account:
     def _hear(self, before: Turn, turn: Turn, kept: Kept) -> None:
         if before.sign is not None or not before.is_on_fast or before.ask.id in self._marks:
             return
-        if before.is_chosen and not turn.is_chosen and kept.tier == Tier.DEEP:
+        if before.is_chosen and not turn.is_chosen and turn.decided == Tier.DEEP:
             before.sign = Redone.ASKED_FOR_DEEP
         elif kept.says_wrong or (before.words and turn.words and is_asked_again(before.words, turn.words)):
             before.sign = Redone.ASKED_AGAIN
@@ -331,7 +331,7 @@ class Account:
     def _hear_move(self, turn: Turn, call: SpentCall) -> None:
         """A call of a turn that began on fast went to deep: by decision, or since fast's target failed."""
         kept = read_kept(call.decision)
-        if kept is None or kept.tier != Tier.DEEP or turn.decided == Tier.DEEP or turn.ask.id in self._marks:
+        if kept is None or (kept.tier or call.tier) != Tier.DEEP or turn.decided == Tier.DEEP or turn.ask.id in self._marks:
             return
         if kept.decided_by != ASKED_FOR:
             turn.sign = Redone.MOVED_UP
