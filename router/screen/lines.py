@@ -184,7 +184,7 @@ class Layout:
         if turn.job and turn.words:
             reason = ""  # jobs go to deep because they are jobs: what they are for says more
         parts = [part for part in (turn.trouble, turn.estimate, reason) if part]
-        why = clean("; ".join(parts), style)
+        why = clean(f"{f'{turn.place}: ' if turn.place else ''}{'; '.join(parts)}", style)
         if not turn.words:
             return why
         words = clean(turn.words[: 4 * _SHOWN_WORDS], style)
