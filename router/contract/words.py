@@ -102,6 +102,8 @@ class Outcome(Word):
     SUPERSEDED = "SUPERSEDED"
 
 
+NOBODY_SERVED = (Outcome.FAILED, Outcome.REFUSED)
+
 SAID_WRONG = "the last turn seems to have gone wrong"
 ASKED_AGAIN = "the same ask again"
 """Reasons of a discontented person's leans begin so. The ledger is searched for it."""

@@ -162,7 +162,8 @@ class Layout:
     def _why_text(self, turn: Turn) -> str:
         style = self.style
         reason = turn.why if self._is_wide or self._is_story else _shorten(turn.why)
-        parts = [part for part in (turn.trouble, turn.estimate, reason) if part]
+        marked = f"marked {turn.mark}" if turn.mark is not None else ""
+        parts = [part for part in (turn.trouble, marked, turn.estimate, reason) if part]
         why = clean("; ".join(parts), style)
         if not turn.words:
             return why

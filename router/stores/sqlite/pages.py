@@ -9,11 +9,10 @@ import sqlite3
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
 from typing import Any
 
 from router.contract.entry import COLUMNS, Line, read_line
-from router.contract.past import PageRow, SessionRows, SessionsPage, SessionSums, TargetSeries, TurnsAsked, TurnsPage
+from router.contract.past import PageRow, SessionRows, SessionsPage, SessionSums, TargetSeries, TurnsAsked
 from router.contract.words import PERSONS_KINDS, Outcome, Tier, TurnKind
 
 WITHIN_SECONDS = 0.2
@@ -92,12 +91,6 @@ _OWN_COUNTS = (
     f"SELECT target, tier, count(*), count(*) FILTER (WHERE outcome IN {_ERRORS}), max(at) {_OWN_STEP} GROUP BY +target"
 )
 _OWN_VALUES = f"SELECT target, ttft_ms, tokens_per_second {_OWN_STEP} ORDER BY at DESC LIMIT ?"
-
-
-def read_turns(database: sqlite3.Connection, asked: TurnsAsked) -> TurnsPage:
-    walk = Walk(database, asked.before, asked.since, find_filters(asked))
-    rows = [row for number in [*islice(walk, asked.limit)] if (row := _find_row(database, number)) is not None]
-    return TurnsPage(rows, walk.next)
 
 
 def read_session_page(database: sqlite3.Connection, limit: int, before: int | None, caller: str | None) -> SessionsPage:
@@ -239,11 +232,6 @@ class Walk:
             self._place is not None
             and self._database.execute(_IS_NEWER, (session, caller, *self._place)).fetchone() is not None
         )
-
-
-def _find_row(database: sqlite3.Connection, number: int) -> PageRow | None:
-    row = _read_row(database.execute(f"{_ROW} WHERE sequence = ?", (number,)).fetchone())
-    return row._replace(tier_before=_tier_before(database, row.line, number)) if row is not None else None
 
 
 def _read_row(row: tuple[Any, ...] | None) -> PageRow | None:
