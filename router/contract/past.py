@@ -151,6 +151,7 @@ class TurnsAsked(NamedTuple):
     before: int | None = None
     since: float = 0.0
     """Seconds since 1970."""
+    until: float | None = None
     caller: str | None = None
     session: str | None = None
     outcome: str | None = None

@@ -26,7 +26,7 @@ _MAX_SESSION_ROWS = 1_000
 _MAX_AT_ONCE = 2
 """Running questions. Others wait, so that many readers leave the router its threads and processors."""
 _MAX_NUMBER = 2**63 - 1
-SPANS = {"15m": (15.0, 60), "1h": (60.0, 60), "24h": (1_200.0, 72), "7d": (7_200.0, 84)}
+SPANS = {"15m": (15.0, 60), "1h": (60.0, 60), "24h": (1_200.0, 72), "7d": (7_200.0, 84), "30d": (28_800.0, 90)}
 """Seconds per step, and number of steps."""
 _Found = TypeVar("_Found")
 
@@ -50,7 +50,8 @@ class LookingBack:
         wanted = TurnsAsked(
             limit=_read_limit(query),
             before=read_number(query, "before", int),
-            since=_read_since(query),
+            since=_read_ago(query, "since") or 0.0,
+            until=_read_ago(query, "until"),
             caller=whose(asked),
             session=query.get("session") or None,
             outcome=_read_word(query, "outcome", Outcome),
@@ -72,8 +73,15 @@ class LookingBack:
         return as_json({"turn": show_turn(turn, with_words=with_words), "rows": [*rows]})
 
     async def _list_sessions(self, asked: Asked) -> Answer:
-        limit, before, caller = _read_limit(asked.query), read_number(asked.query, "before", int), whose(asked)
-        page = await self._ask(lambda ledger: ledger.read_session_page(limit, before, caller))
+        query = asked.query
+        wanted = TurnsAsked(
+            limit=_read_limit(query),
+            before=read_number(query, "before", int),
+            since=_read_ago(query, "since") or 0.0,
+            caller=whose(asked),
+            client=query.get("client") or None,
+        )
+        page = await self._ask(lambda ledger: ledger.read_session_page(wanted))
         return as_json({"sessions": [_show_session(sums) for sums in page.sessions], "next": page.next})
 
     async def _show_session(self, asked: Asked) -> Answer:
@@ -175,9 +183,10 @@ def read_number(query: Mapping[str, str], name: str, kind: type[_Number]) -> _Nu
     return number
 
 
-def _read_since(query: Mapping[str, str]) -> float:
-    ago = read_number(query, "since", float)
-    return time.time() - ago if ago is not None else 0.0
+def _read_ago(query: Mapping[str, str], name: str) -> float | None:
+    """A moment, which the query gives in seconds ago."""
+    ago = read_number(query, name, float)
+    return time.time() - ago if ago is not None else None
 
 
 def _read_word(query: Mapping[str, str], name: str, words: type[Outcome] | type[Tier]) -> str | None:

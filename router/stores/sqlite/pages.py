@@ -93,8 +93,8 @@ _OWN_COUNTS = (
 _OWN_VALUES = f"SELECT target, ttft_ms, tokens_per_second {_OWN_STEP} ORDER BY at DESC LIMIT ?"
 
 
-def read_session_page(database: sqlite3.Connection, limit: int, before: int | None, caller: str | None) -> SessionsPage:
-    walk = Walk(database, before, 0.0, {"caller": caller} if caller is not None else {}, ("caller", "session"))
+def read_session_page(database: sqlite3.Connection, asked: TurnsAsked) -> SessionsPage:
+    walk = Walk(database, asked, ("caller", "session"))
     known, found = set[tuple[str, ...]](), list[SessionSums]()
     for _ in walk:
         if walk.values in known:
@@ -103,7 +103,7 @@ def read_session_page(database: sqlite3.Connection, limit: int, before: int | No
         whose, session = walk.values
         if session is not None and not walk.was_before(whose, session):
             found += _sum_up_session(database, session, whose)
-        if len(found) >= limit:
+        if len(found) >= asked.limit:
             break
     return SessionsPage(found, walk.next)
 
@@ -188,21 +188,16 @@ def write_walk(filters: Mapping[str, str], columns: tuple[str, ...], *, has_plac
 class Walk:
     """Numbers of matching rows, newest first, until time is up. `next` is the cursor."""
 
-    def __init__(
-        self,
-        database: sqlite3.Connection,
-        before: int | None,
-        since: float,
-        filters: Mapping[str, str],
-        columns: tuple[str, ...] = (),
-    ) -> None:
+    def __init__(self, database: sqlite3.Connection, asked: TurnsAsked, columns: tuple[str, ...] = ()) -> None:
+        filters, before = find_filters(asked), asked.before
         self._database = database
         self._place = self._find_place(before) if before is not None else None
-        query, rest = write_walk(filters, columns, has_place=self._place is not None)
-        led = tuple(value for name, value in filters.items() if name not in rest)
-        self._rows = database.execute(query, (since, *led, *(self._place or ())))
-        self._wanted = tuple(filters[name] for name in rest)
         self._is_over = before is not None and self._place is None
+        ends = self._place or ((asked.until, -1) if asked.until is not None else ())
+        query, rest = write_walk(filters, columns, has_place=bool(ends))
+        led = tuple(value for name, value in filters.items() if name not in rest)
+        self._rows = database.execute(query, (asked.since, *led, *ends))
+        self._wanted = tuple(filters[name] for name in rest)
         self.values: tuple[str, ...] = ()
         self.next: int | None = None
 

@@ -201,9 +201,9 @@ class SqliteEntryReader:
         with self._open_page() as database:
             return turn_pages.read_turn(database, request_id, caller)
 
-    def read_session_page(self, limit: int, before: int | None, caller: str | None) -> SessionsPage:
+    def read_session_page(self, asked: TurnsAsked) -> SessionsPage:
         with self._open_page() as database:
-            return pages.read_session_page(database, limit, before, caller)
+            return pages.read_session_page(database, asked)
 
     def read_session(self, session: str, caller: str | None, limit: int) -> SessionRows | None:
         with self._open_page() as database:

@@ -33,7 +33,7 @@ _Key = tuple[str, str | None, str | None]
 
 def read_turns(database: sqlite3.Connection, asked: TurnsAsked) -> TurnsPage:
     """The turns of matching calls, newest first by those. `limit` counts turns."""
-    walk = Walk(database, asked.before, asked.since, find_filters(asked), _COLUMNS)
+    walk = Walk(database, asked, _COLUMNS)
     found: dict[_Key, list[int]] = {}
     """By session, what was met of it; calls without a turn of their session have a key of their own."""
     open_turns, turns = set[_Key](), 0

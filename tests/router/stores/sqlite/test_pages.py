@@ -101,7 +101,8 @@ def test_of_a_session_that_has_no_end_the_newest_calls_are_summed_up(ledger, mon
         database.commit()
 
     listed = {
-        sums.session: (sums.calls, sums.is_partial) for sums in SqliteEntryReader(ledger).read_session_page(10, None, None)[0]
+        sums.session: (sums.calls, sums.is_partial)
+        for sums in SqliteEntryReader(ledger).read_session_page(TurnsAsked(limit=10))[0]
     }
 
     assert listed == {"long": (100, True), "short": (10, False)}
@@ -264,9 +265,9 @@ def test_sessions_are_listed_once_by_their_newest_call_over_all_pages(write):
     names = ("a", "b", "a", "c", "b", "d", "a")
     ledger = write(*(numbered(number, session=name) for number, name in enumerate(names)), numbered(9, session=None))
 
-    first = ledger.read_session_page(2, None, None)
-    second = ledger.read_session_page(2, first.next, None)
-    third = ledger.read_session_page(2, second.next, None)
+    first = ledger.read_session_page(TurnsAsked(limit=2))
+    second = ledger.read_session_page(TurnsAsked(limit=2, before=first.next))
+    third = ledger.read_session_page(TurnsAsked(limit=2, before=second.next))
 
     pages = [[sums.session for sums in page.sessions] for page in (first, second, third)]
     assert pages == [["a", "d"], ["b", "c"], []]
@@ -278,7 +279,7 @@ def test_a_caller_is_answered_from_its_own_rows_alone(write):
         numbered(1, caller=ANN), numbered(2, caller=BOB, target="sage", ttft_ms=9.0), numbered(3, caller=BOB, session="t")
     )
 
-    assert [sums.session for sums in ledger.read_session_page(9, None, "ann").sessions] == ["s"]
+    assert [sums.session for sums in ledger.read_session_page(TurnsAsked(limit=9, caller="ann")).sessions] == ["s"]
     assert ledger.read_session("t", "ann", 9) is None
     assert [row.line.caller for row in ledger.read_session("s", "ann", 9).rows] == ["ann"]
     assert ledger.read_series(NOW, 1_000.0, 1, "ann").keys() == {"spark"}

@@ -48,7 +48,7 @@ QUESTIONS: dict[str, Callable[[SqliteEntryReader], object]] = {
     "history": lambda ledger: list(ledger.read_history()),
     "turns": lambda ledger: ledger.read_turns(TurnsAsked()).calls,
     "whole turn": lambda ledger: ledger.read_turn("req_1", None),
-    "page of sessions": lambda ledger: ledger.read_session_page(5, None, None).sessions,
+    "page of sessions": lambda ledger: ledger.read_session_page(TurnsAsked(limit=5)).sessions,
     "session": lambda ledger: ledger.read_session("s", None, 5),
     "series": lambda ledger: ledger.read_series(NOW, 60.0, 3, None),
     "own series": lambda ledger: ledger.read_series(NOW, 60.0, 3, "ann"),
