@@ -12,7 +12,7 @@ WORKDIR /src
 RUN python -m venv --without-pip /opt/tandem
 COPY requirements/shared.txt requirements/
 RUN python -m pip --python /opt/tandem/bin/python install --no-cache-dir --require-hashes -r requirements/shared.txt
-COPY pyproject.toml README.md LICENSE config.yaml ./
+COPY pyproject.toml README.md LICENSE ./
 COPY adapters adapters
 COPY policies policies
 COPY router router

@@ -251,8 +251,10 @@ EXITS = {
 def cli_page() -> str:
     os.environ["COLUMNS"] = "100"
     parts = [
-        "`tandem` looks for its config in: `--config`, `$TANDEM_CONFIG`, `./config.yaml`, `~/.config/tandem/config.yaml`.",
-        "Without any it serves the simulated tiers and keeps its ledger in `~/.local/state/tandem/`.",
+        "`tandem serve` takes its config from `--config`, `$TANDEM_CONFIG`, `./config.yaml`, `~/.config/tandem/config.yaml`.",
+        "Without any it serves the simulated tiers of the built-in default and keeps its ledger in `~/.local/state/tandem/`.",
+        "In a folder without a config, all other commands take that of the running router, with the `.env` next to it, and say",
+        "which. With `--url` it is that of the router there, if you started it on this machine.",
         "In a checkout the command is `.venv/bin/tandem`.",
         "",
         "## Exit codes",

@@ -33,7 +33,7 @@ def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(wheel):
     names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
 
     templates = {f"router/cli/setup/templates/{name}" for name in ("tandem.service", "dev.tandem.router.plist")}
-    moved = {"router/config/default.yaml", "tandem_command.py", *templates}
+    moved = {"tandem_command.py", *templates}
     assert names == {str(path.relative_to(ROOT)) for path in files} - {"router/cli/command.py"} | moved
     assert {"router/stores/sqlite/migrations/ledger/0001.sql", "policies/learned.weights"} <= names
     assert not [name for name in names if "test" in Path(name).name]
@@ -46,7 +46,7 @@ def test_the_wheel_says_that_its_packages_are_typed(wheel):
 
 
 def test_a_key_that_lies_in_a_package_is_not_shipped(tmp_path):
-    for name in ("router", "policies", "adapters", "docs/deploy/user", "config.yaml", "pyproject.toml", "README.md", "LICENSE"):
+    for name in ("router", "policies", "adapters", "docs/deploy/user", "pyproject.toml", "README.md", "LICENSE"):
         source = ROOT / name
         if source.is_dir():
             shutil.copytree(source, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))

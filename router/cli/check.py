@@ -11,7 +11,8 @@ from router.cli.common import (
     add_old_option,
     add_yes_argument,
     command_name,
-    load_or_end,
+    find_config_in_use,
+    load_in_use,
     number_between,
     print_json,
     say,
@@ -29,7 +30,7 @@ from router.cli.setup.findings import (
 )
 from router.cli.setup.interview import confirm
 from router.cli.setup.remote import look_at_stores, look_at_targets, say_numbers
-from router.config.load import ConfigError, LoadedConfig, find_config, load_config
+from router.config.load import ConfigError, LoadedConfig, load_config
 from router.config.parsing import parse
 from router.config.reading import read_config
 from router.config.schema import write_schema
@@ -84,9 +85,9 @@ def run(arguments: argparse.Namespace) -> int:
         print(write_schema(known_names()), end="")
         return 0
     if arguments.migrate:
-        return _migrate(load_or_end(arguments.config).shared_postgres, as_json=arguments.json)
+        return _migrate(load_in_use(arguments.config).shared_postgres, as_json=arguments.json)
     try:
-        path = find_config(arguments.config)
+        path = find_config_in_use(arguments.config)
         if arguments.fix:
             _fix(path, is_agreed=arguments.yes)
         loaded = load_config(path, known_names())

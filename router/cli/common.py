@@ -1,17 +1,21 @@
 """Shared by commands: options, the config and its errors, output."""
 
 import argparse
+import contextlib
 import itertools
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from router.cli import Ended
+from router.cli.routers import find_at, list_running, url_of
 from router.config.faults import Fault, Known
 from router.config.load import ConfigError, LoadedConfig, find_config, load_config
+from router.config.reading import BUILT_IN
 from router.contract.words import DEFAULT_DIALECT, Dialect, Tier
 from router.screen.figures import plural
 from router.telemetry.colour import RED, paint
@@ -25,12 +29,9 @@ def known_names() -> Known:
     return build.known_names()
 
 
-def add_config_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--config",
-        metavar="FILE",
-        help="the config file (default: $TANDEM_CONFIG, ./config.yaml, the user's config folder, else simulated tiers)",
-    )
+def add_config_argument(parser: argparse.ArgumentParser, running: str = "that of the running router, ") -> None:
+    usual = f"$TANDEM_CONFIG, ./config.yaml, {running}the user's config folder, else simulated tiers"
+    parser.add_argument("--config", metavar="FILE", help=f"the config file (default: {usual})")
 
 
 def add_ledger_switch(parser: argparse.ArgumentParser) -> None:
@@ -71,10 +72,58 @@ def _read_number(text: str, kind: Callable[[str], float], least: float, most: fl
     raise argparse.ArgumentTypeError(f'"{text}" is not a number from {least:,g} to {most:,g}'.replace(",", ""))
 
 
+def find_config_in_use(named: str | None, url: str | None = None) -> Path | None:
+    """The config of `--config`, of the router at `url`, or of this folder; elsewhere that of a running router.
+
+    With neither, the user's config, or None for the built-in default. Raises `ConfigError`.
+    """
+    at_url = find_at(url) if url is not None and named is None else None
+    if at_url is not None and (at_url.config is None or at_url.config.exists()):
+        return at_url.config
+    found = find_config(named)
+    is_here = named or os.environ.get("TANDEM_CONFIG") or found == Path("config.yaml")
+    running = [] if is_here or url is not None else list_running()
+    if not running or any(router.config == found for router in running):
+        return found
+    first, *others = running
+    more = "; --config names another: " + ", ".join(str(one.config or BUILT_IN) for one in others) if others else ""
+    say(f"using {first.config or BUILT_IN}, of the router at {first.url}{more}")
+    return first.config
+
+
 def load_or_end(path: str | None) -> LoadedConfig:
-    """Raises `Ended` with every fault."""
-    try:
+    """The config that a router would start with. Raises `Ended` with every fault."""
+    with explained_faults():
         return load_config(find_config(path), known_names())
+
+
+def load_in_use(named: str | None, url: str | None = None, *, needs_keys: bool = True) -> LoadedConfig:
+    """The config of `find_config_in_use`. Raises `Ended` with every fault.
+
+    A command that calls no target does not need its keys: the router may have been started with them in another shell.
+    """
+    with explained_faults():
+        return load_config(find_config_in_use(named, url), replace(known_names(), needs_keys=needs_keys))
+
+
+def path_of(loaded: LoadedConfig) -> Path | None:
+    """None for the built-in default."""
+    return None if loaded.source == BUILT_IN else Path(loaded.source)
+
+
+def url_in_use(loaded: LoadedConfig) -> str:
+    """Where a router with this config runs; else where it would."""
+    server, path = loaded.config.server, path_of(loaded)
+    usual = url_of(server.host, server.port, is_tls=server.tls is not None)
+    running = [router.url for router in list_running() if router.config == (path and path.absolute())]
+    return usual if usual in running or not running else running[0]
+
+
+@contextlib.contextmanager
+def explained_faults() -> Iterator[None]:
+    """Turns `ConfigError` into `Ended`."""
+    try:
+        yield
     except ConfigError as error:
         raise refuse_config(error.source, error.faults) from error
 

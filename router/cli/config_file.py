@@ -1,9 +1,9 @@
 """Edits the config file: checks the result first, keeps a backup, comments and format."""
 
-import argparse
 import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ import yaml
 from router.cli import Ended
 from router.cli.common import command_name, free_backup, known_names, say
 from router.config.gone import Steps, find_preference, list_gone
-from router.config.load import ConfigError, check_config, find_config
+from router.config.load import ConfigError, check_config
 
 _NULL = "tag:yaml.org,2002:null"
 
@@ -25,15 +25,14 @@ class Changed(NamedTuple):
     """The new one."""
 
 
-def change_config(arguments: argparse.Namespace, change: Callable[[str], str]) -> Changed:
-    """Change the config, and print how to undo that. Raises `Ended`."""
-    path = find_config(arguments.config)
+def change_config(path: Path | None, change: Callable[[str], str]) -> Changed:
+    """Change a config, and print how to undo that. Raises `Ended`."""
     if path is None:
         raise Ended(2, f"there is no config file to write to\n  hint: {command_name()} init writes one")
     try:
         old = path.read_bytes()
         new = change(old.decode("utf-8"))
-        check_config(new, str(path), path.resolve().parent, known_names())
+        check_config(new, str(path), path.resolve().parent, replace(known_names(), needs_keys=False))
         kept, real = write_config(path, old, content := new.encode("utf-8"))
     except CannotEdit as error:
         raise Ended(1, f"not applied: {error}") from error

@@ -5,8 +5,7 @@ import difflib
 import sys
 
 from router.cli import Ended
-from router.cli.common import add_config_argument, add_yes_argument, command_name, load_or_end, say
-from router.cli.mcp_tools import PACKAGE_HINT, has_package
+from router.cli.common import add_config_argument, add_yes_argument, command_name, load_in_use, say
 from router.cli.routers import is_listening
 from router.cli.service import is_offered
 from router.cli.service import run as run_service
@@ -55,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("arguments", nargs="*", metavar="-- ARGUMENT", help="with --run: arguments for the client")
     add_config_argument(parser)
-    parser.add_argument("--url", help="where the router is (default: server.host and server.port of the config)")
+    parser.add_argument("--url", help="where the router is (default: where it runs, else server.host and server.port)")
     parser.add_argument(
         "--key-env",
         metavar="NAME",
@@ -76,7 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
     _refuse_misuse(arguments)
     try:
         if arguments.client is None:
-            return _list(read_facts(load_or_end(arguments.config), arguments.url, key=read_key(arguments.key_env)))
+            return _list(read_facts(_load(arguments), arguments.url, key=read_key(arguments.key_env)))
         recipe = _find_recipe(arguments.client)
         return _undo(recipe, arguments) if arguments.undo else _point(recipe, arguments)
     except NoHome as error:
@@ -105,8 +104,12 @@ def _find_recipe(client: str) -> Recipe:
         raise Ended(2, f'unknown client "{client}"\n  hint: {hint}') from None
 
 
+def _load(arguments: argparse.Namespace) -> LoadedConfig:
+    return load_in_use(arguments.config, arguments.url, needs_keys=False)
+
+
 def _point(recipe: Recipe, arguments: argparse.Namespace) -> int:
-    loaded, key, store = load_or_end(arguments.config), read_key(arguments.key_env), open_store()
+    loaded, key, store = _load(arguments), read_key(arguments.key_env), open_store()
     _check_key(recipe, loaded, key, arguments)
     facts = read_facts(loaded, arguments.url, ask_codex() if recipe.client == _CODEX else (), key)
     if arguments.run:
@@ -198,8 +201,6 @@ def _say_what_follows(recipe: Recipe, facts: Facts) -> None:
         say(f"  {line}")
     if "mcp" in facts:
         say("  It has tools to delegate tasks and to collect their results: ask it to delegate something.")
-        if not has_package():
-            say(f"  They need a package that is not installed: {PACKAGE_HINT}")
     if facts["key_env"]:
         _say_where_the_key_is(recipe, facts["key_env"])
     if recipe.command and not recipe.is_installed:
@@ -252,7 +253,7 @@ def _undo(recipe: Recipe, arguments: argparse.Namespace) -> int:
 
 def _plan_without_record(recipe: Recipe, shell: str, arguments: argparse.Namespace) -> list[Change]:
     try:
-        facts = read_facts(load_or_end(arguments.config), arguments.url, key=read_key(arguments.key_env), asks=False)
+        facts = read_facts(_load(arguments), arguments.url, key=read_key(arguments.key_env), asks=False)
         facts = {**facts, **mcp_facts(facts)}
     except Ended as end:
         say(end.text)

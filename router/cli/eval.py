@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from router.cli import Ended
 from router.cli.asking import Refused, Unreachable, ask_object
-from router.cli.common import add_config_argument, load_or_end, number_between, print_json, say
+from router.cli.common import add_config_argument, load_in_use, number_between, print_json, say
 from router.cli.progress import Progress
 from router.cli.tables import cell, style_here, write_table
 from router.config.load import LoadedConfig
@@ -221,7 +221,7 @@ def explaining_here(loaded: LoadedConfig) -> Iterator[Explain]:
 def _explaining(arguments: argparse.Namespace) -> contextlib.AbstractContextManager[Explain]:
     if arguments.url:
         return contextlib.nullcontext(partial(_ask, arguments.url))
-    return explaining_here(load_or_end(arguments.config))
+    return explaining_here(load_in_use(arguments.config, needs_keys=False))
 
 
 def judge(explain: Explain, items: Sequence[Item]) -> Verdicts:

@@ -14,7 +14,7 @@ from router.cli.common import (
     add_json_argument,
     add_old_option,
     common_dialect,
-    load_or_end,
+    load_in_use,
     print_json,
     whole_number_between,
 )
@@ -79,7 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise Ended(2, "--dialect cannot be combined with --as or --after: these fix the dialect")
     if len(arguments.calls) not in (0, 1, len(arguments.after)) or (arguments.calls and not arguments.after):
         raise Ended(2, "--calls needs --after: give it once, or once for each --after")
-    loaded = load_or_end(arguments.config)
+    loaded = load_in_use(arguments.config, needs_keys=False)
     try:
         decision = asyncio.run(_explain(arguments, loaded, words))
     except OSError as error:

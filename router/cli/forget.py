@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from router.cli import Ended
-from router.cli.common import command_name, load_or_end, print_json, say, table_path
+from router.cli.common import command_name, load_in_use, print_json, say, table_path
 from router.cli.past.applied import read_applied, record_path
 from router.cli.setup.interview import offer
 from router.cli.tables import style_here
@@ -37,7 +37,7 @@ _SHARED, _VALKEY = Path("shared.postgres"), Path("shared.valkey")
 
 def forget_caller(config: str | None, named: str, *, is_sure: bool, as_json: bool) -> int:
     """Delete a caller's requests, sessions, marks, responses and jobs, from all files and copies."""
-    loaded, caller = load_or_end(config), Caller(named)
+    loaded, caller = load_in_use(config), Caller(named)
     name = clean(caller.name, style_here())
     files = _find_files(loaded)
     if not files and loaded.shared_postgres is None and _server_of(loaded) is None:

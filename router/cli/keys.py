@@ -17,6 +17,7 @@ from router.cli.common import (
     add_json_argument,
     add_yes_argument,
     command_name,
+    find_config_in_use,
     known_names,
     print_json,
     refuse_config,
@@ -39,7 +40,7 @@ from router.cli.reaching import find_running_or_none
 from router.cli.routers import ANYWHERE, url_of
 from router.config.faults import ConfigError
 from router.config.key_file import CallerSettings, KeyFile, KeySettings, read_key_file
-from router.config.load import KeyPlace, find_config, find_keys
+from router.config.load import KeyPlace, find_keys
 from router.contract.errors import Unauthorized
 from router.contract.keys import NewKey, make_key, split_key
 from router.contract.stores import StoreUnusable
@@ -96,7 +97,7 @@ def run(arguments: argparse.Namespace) -> int:
         as_json = getattr(arguments, "json", False)
         return forget_caller(arguments.config, arguments.what, is_sure="yes" in arguments, as_json=as_json)
     try:
-        path = find_config(arguments.config)
+        path = find_config_in_use(arguments.config)
         if path is None:
             raise Ended(2, f"keys belong to a config file, and there is none\n  hint: {command_name()} init writes one")
         place = find_keys(path, known_names)

@@ -12,12 +12,13 @@ from router.cli.common import (
     add_config_argument,
     add_json_argument,
     command_name,
+    find_config_in_use,
     known_names,
     print_json,
     refuse_config,
     say,
 )
-from router.config.load import ConfigError, Files, find_config, find_files
+from router.config.load import ConfigError, Files, find_files
 from router.contract.request import Json, JsonObject
 from router.contract.stores import StoreUnusable
 from router.screen.figures import plural
@@ -66,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _find(config: str | None) -> Files:
-    return find_files(find_config(config), known_names)
+    return find_files(find_config_in_use(config), known_names)
 
 
 def _find_databases(files: Files) -> dict[str, Path]:
@@ -204,7 +205,7 @@ def _restore(arguments: argparse.Namespace) -> int:
 
 def _find_places(manifest: Manifest, named: str | None) -> dict[str, Path]:
     """Where the config of the backup looks for its files."""
-    config = find_config(named)
+    config = find_config_in_use(named)
     if any(member.name == "config.yaml" for member in manifest.files):
         config = config or Path("config.yaml")
         folder = config.resolve().parent

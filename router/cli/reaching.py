@@ -4,10 +4,11 @@ import argparse
 from pathlib import Path
 
 from router.cli import Ended
-from router.cli.common import command_name, refuse_config, say
-from router.cli.routers import Router, all_routers, find_at
+from router.cli.common import command_name, explained_faults, say
+from router.cli.routers import Router, find_at, list_running
 from router.cli.setup.reach import read_key
-from router.config.load import ConfigError, find_config
+from router.config.load import find_config
+from router.config.reading import BUILT_IN
 
 _DEFAULT_URL = "http://127.0.0.1:4000"
 RUNNING_URL = "where the router is (default: the running one that was started with this config)"
@@ -19,17 +20,10 @@ def add_router_arguments(parser: argparse.ArgumentParser, url_help: str = "") ->
     parser.add_argument("--key-env", metavar="NAME", help="the variable with your key, for a router that needs one")
 
 
-def list_running() -> list[Router]:
-    """Newest start first."""
-    return [router for router in all_routers() if router.is_running()]
-
-
 def find_path(config: str | None) -> Path | None:
     """Raises `Ended`."""
-    try:
+    with explained_faults():
         found = find_config(config)
-    except ConfigError as error:
-        raise refuse_config(error.source, error.faults) from error
     return found.absolute() if found is not None else None
 
 
@@ -55,7 +49,7 @@ def find_running(config: str | None, url: str | None = None, *, or_only: bool = 
         raise Ended(1, f"{which}\n  hint: {start} starts one; --url names one that another user started")
     if len(running) == 1 and or_only:
         return running[0]
-    known = "\n".join(f"  {router.url}  {router.config or 'the built-in default'}" for router in running)
+    known = "\n".join(f"  {router.url}  {router.config or BUILT_IN}" for router in running)
     which = "several routers are running, none of them" if len(running) > 1 else "a router is running, but not"
     raise Ended(1, f"{which} with a config of this folder:\n{known}\n  hint: --url names one")
 
@@ -66,7 +60,7 @@ def find_url(named: str | None) -> str:
         if not named.startswith(("http://", "https://")):
             raise Ended(2, f"--url must begin with http:// or https://: {named}")
         return named.rstrip("/").removesuffix("/v1")
-    running = list(dict.fromkeys(router.url for router in all_routers() if router.is_running()))
+    running = list(dict.fromkeys(router.url for router in list_running()))
     if len(running) > 1:
         say(f"several routers are running: asking {running[0]}; --url names another: {', '.join(running[1:])}")
     return running[0] if running else _DEFAULT_URL

@@ -8,6 +8,7 @@ from router.cli.asking import Refused, Unreachable, ask_object, explain_refusal
 from router.cli.common import add_config_argument, add_json_argument, print_json, refuse_config, say
 from router.cli.reaching import RUNNING_URL, add_router_arguments, find_path, find_running, read_own_key
 from router.config.faults import Fault
+from router.config.reading import BUILT_IN
 from router.contract.request import objects_in
 from router.dialects.fields import as_object
 
@@ -28,7 +29,7 @@ def run(arguments: argparse.Namespace) -> int:
     key, router = read_own_key(arguments.key_env), find_running(arguments.config, arguments.url)
     url = router.url
     if not arguments.url and router.config != find_path(arguments.config):
-        say(f"reloading the router at {url}, which serves {router.config or 'the built-in default'}")
+        say(f"reloading the router at {url}, which serves {router.config or BUILT_IN}")
     try:
         told = ask_object(url, _PATH, b"", within_seconds=_ASK_SECONDS, key=key)
     except Refused as error:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import AsyncIterator, Mapping
 
 from router.cli.assumptions import add_assumption_arguments, read_assumptions
-from router.cli.common import add_config_argument, load_or_end, print_json, say
+from router.cli.common import add_config_argument, load_in_use, print_json, say
 from router.cli.past.history import PastFiles, add_history_arguments, find_history
 from router.cli.tables import style_here, write_table
 from router.config.load import LoadedConfig
@@ -39,8 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     events.set_up_logging(as_json=True)
-    present = load_or_end(arguments.config)
-    other = load_or_end(arguments.against) if arguments.against else present
+    present = load_in_use(arguments.config, needs_keys=False)
+    other = load_in_use(arguments.against, needs_keys=False) if arguments.against else present
     history = find_history(arguments, present, joins=False)
     report = asyncio.run(_replay(history, present, other, arguments.turns, read_assumptions(arguments)))
     history.say()

@@ -130,6 +130,11 @@ def all_routers() -> list[Router]:
     return sorted(found, key=lambda router: router.started_at, reverse=True)
 
 
+def list_running() -> list[Router]:
+    """Newest start first."""
+    return [router for router in all_routers() if router.is_running()]
+
+
 def find_router(url: str | None = None) -> Router | None:
     """By address; without one, a running router, else the one started last."""
     routers = known_routers()

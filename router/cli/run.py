@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 
 from router.cli import Ended
-from router.cli.common import add_config_argument, add_ledger_switch, load_or_end, say
+from router.cli.common import add_config_argument, add_ledger_switch, load_in_use, say
 from router.cli.refused import REFUSALS, explain
 from router.cli.routers import url_of
 from router.cli.setup.facts import KEY_VARIABLE, point_command
@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
     program = shutil.which(arguments.arguments[0])
     if program is None:
         raise Ended(_NOT_FOUND, f"{arguments.arguments[0]}: command not found")
-    loaded = load_or_end(arguments.config)
+    loaded = load_in_use(arguments.config)
     screen = Screen(_NoTerminal(), Style("ascii", False))
     events.set_up_logging(as_json=False, note=say)
     codes: list[int] = []

@@ -31,7 +31,7 @@ EXAMPLES = ("serve", "serve --port 4001 --log json", "serve --config work.yaml -
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_config_argument(parser)
+    add_config_argument(parser, running="")
     parser.add_argument("--host", help="the address to bind (default: server.host; loopback only, unless keys are needed)")
     parser.add_argument(
         "--port", type=whole_number_between(0, 65_535), help="the port to bind (default: server.port; 0 picks a free one)"
@@ -74,7 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
     has_screen = arguments.log is None and sys.stderr.isatty() and order.count == 1
     screen = _open_screen(arguments) if has_screen else None
     events.set_up_logging(
-        as_json=order.as_json, note=screen.note if screen else None, refused=screen.refuse if screen else None
+        as_json=order.as_json, note=screen.note if screen else None, refused=screen.watch.reject if screen else None
     )
     refuse_unrecorded(loaded, with_ledger=order.with_ledger)
     with explained(url_of(order.host, order.port, is_tls=server.tls is not None)):

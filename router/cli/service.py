@@ -13,10 +13,10 @@ from importlib import resources
 from pathlib import Path
 
 from router.cli import Ended
-from router.cli.common import add_config_argument, command_name, load_or_end, say
-from router.cli.routers import is_tandem, url_of
+from router.cli.common import add_config_argument, command_name, load_in_use, path_of, say, url_in_use
+from router.cli.routers import is_tandem
 from router.cli.setup.facts import own_command
-from router.config.load import LoadedConfig, find_config
+from router.config.load import LoadedConfig
 
 EXAMPLES = ("service install", "service install --config work.yaml", "service status", "service remove")
 _RUN_SECONDS = 60.0
@@ -123,17 +123,17 @@ def run(arguments: argparse.Namespace) -> int:
         raise Ended(2, f"neither systemd nor launchd was found\n  hint: {hint}")
     if arguments.action == "remove":
         return _remove(service)
-    loaded = load_or_end(arguments.config)
+    loaded = load_in_use(arguments.config)
     if arguments.action == "status":
         return _say_status(service, loaded)
-    return _install(service, loaded, arguments.config)
+    return _install(service, loaded)
 
 
-def _install(service: Service, loaded: LoadedConfig, config: str | None) -> int:
+def _install(service: Service, loaded: LoadedConfig) -> int:
     if service.path.exists() and not service.is_ours():
         problem = f"{service.path} was not written by tandem service, and was not changed"
         raise Ended(1, f"{problem}\n  hint: remove it, or change it by hand")
-    found = find_config(config)
+    found = path_of(loaded)
     named = ["--config", str(found.absolute())] if found is not None else []
     command, check = [*own_command(), "serve", "--log", "json", *service.log, *named], [*own_command(), "check", *named]
     service.path.parent.mkdir(parents=True, exist_ok=True)
@@ -153,8 +153,7 @@ def _install(service: Service, loaded: LoadedConfig, config: str | None) -> int:
 
 def _say_status(service: Service, loaded: LoadedConfig) -> int:
     """Exit code 0: installed, and a router answers."""
-    server = loaded.config.server
-    url = url_of(server.host, server.port, is_tls=server.tls is not None)
+    url = url_in_use(loaded)
     answers = is_tandem(url, _ANSWER_SECONDS)
     if not service.path.exists():
         print(f"not installed ({service.path})")

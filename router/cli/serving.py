@@ -197,7 +197,7 @@ class Serving:
             events.config_warned(warning=warning)
         if self._screen is not None:
             _start_screen(self._screen, loaded, self._url, with_ledger=self._order.with_ledger)
-            self._screen.watch(built.notices, built.house.state.ended_jobs.list_all)
+            self._screen.watch.look_at(built.notices, built.house.state.ended_jobs.list_all)
             stop_with_terminal(self._stop)
         elif not self._order.as_json and parent is None:
             say(welcome(loaded, self._url))

@@ -7,8 +7,9 @@ from typing import Any
 from router.cli import installed_version
 from router.cli.asking import WHOSE_KEY, Refused, Unreachable, ask_object
 from router.cli.common import add_config_argument, add_json_argument, command_name, print_json, say
-from router.cli.reaching import RUNNING_URL, add_router_arguments, find_path, find_running_or_none, list_running, read_own_key
-from router.cli.routers import Router
+from router.cli.reaching import RUNNING_URL, add_router_arguments, find_path, find_running_or_none, read_own_key
+from router.cli.routers import Router, list_running
+from router.config.reading import BUILT_IN
 from router.contract.request import Json, JsonObject
 from router.screen.figures import duration, plural
 
@@ -97,9 +98,9 @@ def _describe_none(config: str | None) -> JsonObject:
 
 
 def _print_none(told: Any, config: str | None) -> None:
-    print(f"no router is running with {told['config'] or 'the built-in default'}")
+    print(f"no router is running with {told['config'] or BUILT_IN}")
     for other in told["others"]:
-        say(f"  another one runs at {other['url']}, with {other['config'] or 'the built-in default'}; --url names it")
+        say(f"  another one runs at {other['url']}, with {other['config'] or BUILT_IN}; --url names it")
     say(f"  hint: {command_name()} serve{f' --config {config}' if config else ''} starts one")
 
 
@@ -114,7 +115,7 @@ def _print(told: Any) -> None:
         "state": f"{told['state'] or 'does not answer'} at {told['url']}",
         "since": f"{since} ({duration(time.time() - told['started_at'])}), pid {told['pid']}" if since else "",
         "version": f"{told['version']}{newer}" if told["version"] else "",
-        "config": f"{told['config'] or 'the built-in default'} ({told['fingerprint']})" if told["fingerprint"] else "",
+        "config": f"{told['config'] or BUILT_IN} ({told['fingerprint']})" if told["fingerprint"] else "",
         "workers": f"{workers['count']}{of_all}",
         "ledger": stores["ledger"] or ("off" if since else ""),
         "shared": ", ".join(stores["shared"]),

@@ -11,7 +11,8 @@ import sys
 from contextlib import closing
 from urllib.parse import urlsplit
 
-from router.cli.routers import find_router, is_listening, url_of
+from router.cli import Ended
+from router.cli.routers import find_router, is_listening
 from router.stores.sqlite.one_session import read_session
 
 EXAMPLES = (
@@ -55,16 +56,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _look_up(config: str | None, ledger: str | None) -> tuple[str, str | None]:
     """Its import takes longer than all the rest."""
-    from router.config.load import ConfigError, find_config, load_config
-    from router.wiring.build import known_names
+    from router.cli.common import load_in_use, url_in_use
 
     try:
-        loaded = load_config(find_config(config), known_names())
-    except ConfigError:
+        loaded = load_in_use(config, needs_keys=False)
+    except Ended:
         return "", ledger
-    server = loaded.config.server
-    url = url_of(server.host, server.port, is_tls=server.tls is not None)
-    return url, ledger or (str(loaded.ledger_path) if loaded.ledger_path else None)
+    return url_in_use(loaded), ledger or (str(loaded.ledger_path) if loaded.ledger_path else None)
 
 
 def _session_of(text: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from router.cli import Ended
-from router.cli.common import add_config_argument, add_old_option, load_or_end, print_json, say, table_path
+from router.cli.common import add_config_argument, add_old_option, load_in_use, path_of, print_json, say, table_path
 from router.cli.config_file import NewRule, add_rules, change_config, set_values
 from router.cli.past.applied import Record, record_path, undo
 from router.cli.past.history import PastFiles, add_history_arguments, find_history
@@ -51,11 +51,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Fit, show the change on held-out turns, and write only with `--apply`."""
     events.set_up_logging(as_json=True)
-    loaded = load_or_end(arguments.config)
+    loaded = load_in_use(arguments.config, needs_keys=False)
     if arguments.forget:
         return _forget(loaded)
     if arguments.undo:
-        return undo(arguments, loaded)
+        return undo(loaded)
     if arguments.show:
         return _show_taught(arguments, loaded)
     history = find_history(arguments, loaded, joins=True)
@@ -163,7 +163,7 @@ def _apply(
     present = loaded.config.decision
     before = _write_values(tuning.present, present.fitted_to) if has_offset else {}
     rules = _write_rules(tuning)
-    changed = change_config(arguments, lambda text: _change(text, values, rules))
+    changed = change_config(path_of(loaded), lambda text: _change(text, values, rules))
     record.note_config(changed, before, tuple(rule.as_line() for rule in rules))
     return 0
 

@@ -7,12 +7,11 @@ from pathlib import Path
 import yaml
 
 from router.cli import Ended
-from router.cli.common import say
+from router.cli.common import explained_faults, find_config_in_use, say
 from router.cli.config_file import NewRule, add_rules, change_config
 from router.cli.past.looking import add_past_arguments, open_past
 from router.cli.past.sources import Past, PastTurn
 from router.cli.tables import style_here
-from router.config.load import find_config
 from router.contract.words import Tier
 from router.screen.text import clean
 
@@ -74,7 +73,9 @@ def _write_rule(arguments: argparse.Namespace, tier: Tier) -> int:
     words = " ".join(arguments.rule.split())
     if not any(map(str.isalnum, words)):
         raise Ended(2, '--rule needs words, as in tandem wrong deep --rule "security scan"')
-    there = _find_rule(find_config(arguments.config), words)
+    with explained_faults():
+        path = find_config_in_use(arguments.config)
+    there = _find_rule(path, words)
     if there is not None:
         number, other = there
         if other == tier:
@@ -82,7 +83,7 @@ def _write_rule(arguments: argparse.Namespace, tier: Tier) -> int:
             return 0
         raise Ended(1, f"not applied: rule {number} of the config already decides about {words!r}\n  hint: change that line")
     rule = NewRule(words, tier, f"tandem wrong, {time.strftime('%Y-%m-%d')}")
-    change_config(arguments, lambda text: add_rules(text, [rule]))
+    change_config(path, lambda text: add_rules(text, [rule]))
     print(f"turns with {words!r} go to {tier} from now on")
     return 0
 

@@ -110,6 +110,8 @@ class Known:
     clients: tuple[str, ...] = ()
     open_policy: Callable[..., type[Policy]] | None = None
     """Opens a policy of the operator's own; None where none may be used."""
+    needs_keys: bool = True
+    """Whether an unset variable is a fault. It is not for commands that call no target: the router may have it."""
 
 
 def as_fault(entry: Any, prefix: str = "", model: type[BaseModel] = Config) -> Fault:

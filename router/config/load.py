@@ -321,7 +321,7 @@ def _check_blocks(
     check_asked(config.second_opinion.target if config.second_opinion else None, named, faults)
     check_passed(config.pass_through.items(), named, known, faults)
     check_store(config.store.path, config.ledger.path, folder, faults)
-    checker = SecretChecker(faults, keys)
+    checker = SecretChecker(faults, keys, needs_keys=known.needs_keys)
     ring = _read_ring(config, folder, faults)
     tls, certificate = _check_tls(config, folder, faults)
     paths = {block.settings.name: block.path for block in blocks}

@@ -106,11 +106,27 @@ def explain(error: yaml.YAMLError, text: str) -> Fault:
         return Fault(where, looks, 'a setting is written as "name: value"')
     if "quoted scalar" in context and begun is not None:
         return Fault(f"line {begun.line + 1}, column {begun.column + 1}", "a quote is not closed", "close it on the same line")
-    if "flow" in context and begun is not None:
-        opened = f"the bracket that opens in line {begun.line + 1}"
+    if "flow" in context and (opened := _find_open_bracket(text, mark.index)) is not None:
         hint = "close it, or put each setting on a line of its own"
-        return Fault(where, f"{opened} is not closed, or a comma is missing", hint)
+        if "<stream end>" in problem:  # after the last line, where nobody looks
+            return Fault(
+                f"line {opened.line + 1}, column {opened.column + 1}", "the bracket that opens here is not closed", hint
+            )
+        return Fault(where, f"the bracket that opens in line {opened.line + 1} is not closed, or a comma is missing", hint)
     return _explain_block(where, mark.line, problem, lines)
+
+
+def _find_open_bracket(text: str, index: int) -> yaml.Mark | None:
+    """The innermost bracket that is open at `index`. The parser names the place of what it missed instead."""
+    opened: list[yaml.Mark] = []
+    for token in yaml.scan(text, PlainLoader):
+        if token.start_mark.index >= index:
+            break
+        if isinstance(token, yaml.FlowSequenceStartToken | yaml.FlowMappingStartToken):
+            opened.append(token.start_mark)
+        elif opened and isinstance(token, yaml.FlowSequenceEndToken | yaml.FlowMappingEndToken):
+            opened.pop()
+    return opened[-1] if opened else None
 
 
 def _is_starred(problem: str, context: str, line: str) -> bool:

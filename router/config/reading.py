@@ -16,6 +16,8 @@ from router.config.folders import NoHome, state_folder, user_folder
 _NAME, _MISSPELT = "config.yaml", "config.yml"
 _SCHEMA = "router/config/config.schema.json"
 """As in the default file: relative to the checkout."""
+BUILT_IN = "the built-in default"
+"""The name of the config that is used without a file."""
 MAX_BYTES = 1 << 20
 _OURS = re.compile(rb"^[\"']?tiers[\"']?\s*:", re.MULTILINE)
 _ELSEWHERE = "name another with --config"
@@ -85,9 +87,8 @@ def expand(path: str) -> Path:
 
 def default_text() -> str:
     """The default config, with a first line that leads editors to its schema."""
-    packaged = Path(__file__).with_name("default.yaml")
-    path = packaged if packaged.is_file() else Path(__file__).resolve().parents[2] / _NAME
-    return path.read_text(encoding="utf-8").replace(f"$schema={_SCHEMA}", f"$schema={schema_path().as_uri()}", 1)
+    text = Path(__file__).with_name("default.yaml").read_text(encoding="utf-8")
+    return text.replace(f"$schema={_SCHEMA}", f"$schema={schema_path().as_uri()}", 1)
 
 
 def schema_path() -> Path:
@@ -97,7 +98,7 @@ def schema_path() -> Path:
 def read_config(path: Path | None) -> tuple[str, str, Path]:
     """The text, its name in messages, and the folder that its paths begin at. Raises `ConfigError`."""
     if path is None:
-        source = "the built-in default"
+        source = BUILT_IN
         try:
             return default_text(), source, state_folder()
         except NoHome as error:

@@ -147,7 +147,7 @@ class TargetChecker:
             return None
         self._check_address(block, adapter)
         dialect = self._check_dialect(block, adapter)
-        secrets = SecretChecker(self.faults, self.keys)
+        secrets = SecretChecker(self.faults, self.keys, needs_keys=self.known.needs_keys)
         key = secrets.check(f"{block.path}.api_key", block.settings.api_key) if block.settings.api_key else None
         headers, query = self._check_extra(block, adapter, secrets, key)
         tls = self._check_tls(block, adapter)

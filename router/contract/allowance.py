@@ -84,6 +84,10 @@ class SpentPart(Part, Protocol):
 
     def spend(self, units: int) -> None: ...
 
+    async def confirm(self) -> None:
+        """State this part, and wait until it is known here what others hold and have spent."""
+        ...
+
     def recall(self, units: int) -> None:
         """Raise the count to what this router's ledger says."""
         ...

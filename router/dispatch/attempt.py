@@ -93,7 +93,7 @@ def _add_more(outgoing: Outgoing, relay: Relay, reachable: Reachable, context: D
         outgoing = replace(outgoing, session=_session_of(context.decided))
     if reachable.trace is not None and (headers := reachable.trace(context.exchange)):
         outgoing = replace(outgoing, trace=headers)
-    if reachable.fit.cap is not None and relay.view.is_streaming:
+    if reachable.fit.cap is not None:
         sink, answer = context.sink, outgoing.answer
         relay = CappedRelay(context, relay.opened, relay.view, reachable, sink, answer, relay.finished)
     return outgoing, relay

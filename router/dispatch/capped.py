@@ -1,12 +1,18 @@
-"""A streamed answer to a caller with a budget, which is cut if its target writes on when nothing is left to pay for that."""
+"""An answer to a caller with a budget. A stream is cut if its target writes on when nothing is left to pay for that."""
+
+from collections.abc import Coroutine
+from typing import Any
 
 from msgspec import field
 
 from router.contract.errors import BudgetSpent
 from router.contract.usage import Usage
+from router.dialects.answers import read_whole_answer
 from router.dialects.sse import Tail
 from router.dialects.table import SPECS
+from router.dispatch.meter import cost_of, measure_usage
 from router.dispatch.relay import Relay
+from router.loop.tasks import spawn_started
 
 _LOOK_BYTES = 512
 """Bytes between two counts of what was written, at least: each reads the newest frames."""
@@ -22,7 +28,10 @@ _WHY = b": tandem.cut the budget of your key is used up\n\n"
 
 
 class CappedRelay(Relay, eq=False):
-    """Ends a stream as its dialect ends one that is too long, preceded by a comment that says why."""
+    """Ends a stream as its dialect ends one that is too long, preceded by a comment that says why.
+
+    An answer in one piece that cost more than was held for it is passed on when the other routers know that.
+    """
 
     _relayed_bytes: int = 0
     _look_at: float = 0
@@ -66,3 +75,23 @@ class CappedRelay(Relay, eq=False):
         self._caller.write(_WHY + end)
         self._caller.end()
         self._settle(error)
+
+    def _end_whole(self, body: bytes) -> None:
+        holding = self.context.holding
+        assert holding is not None
+        try:
+            told = read_whole_answer(self.view.dialect, body)
+        except ValueError:
+            told = None
+        prompt, seen = self.context.decision.prompt_tokens, self.estimate_output_tokens()
+        usage = measure_usage(self.view.operation, told, prompt, seen, is_billed=True)
+        telling = holding.exceed(cost_of(usage, self.opened.target.price) or 0.0)
+        if telling is None:
+            super()._end_whole(body)
+        else:
+            spawn_started(self._end_later(telling, body), name="tell what is overspent")
+
+    async def _end_later(self, telling: Coroutine[Any, Any, None], body: bytes) -> None:
+        await telling
+        if not self.finished.done():
+            super()._end_whole(body)

@@ -3,7 +3,8 @@
 A refusal ends the request: it never goes to another target instead.
 """
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Coroutine, Mapping, Sequence, Set
+from typing import Any
 
 from router.contract.caller import Caller
 from router.contract.errors import NotPermitted, TandemError, Unauthorized
@@ -17,7 +18,8 @@ from router.contract.target import Target
 from router.contract.words import Operation, PassedRoute
 from router.dialects.cap import Cap
 from router.dialects.refusals import limit_headers
-from router.limits.budgets import Budgets, Money
+from router.limits.budgets import Budgets
+from router.limits.money import Money
 from router.limits.rates import CallerRates, Counted
 
 KEPT_BY_ACCOUNT = frozenset(
@@ -138,6 +140,11 @@ class Holding:
         """How many tokens the answers to an attempt with a cap may have, when they have this many."""
         assert self._money is not None
         return self._money.cover(tokens)
+
+    def exceed(self, cost_usd: float) -> Coroutine[Any, Any, None] | None:
+        """Tells other routers what an answer cost, where that is more than was held for it; None where it is not."""
+        assert self._money is not None
+        return self._money.tell() if self._money.exceed(cost_usd) else None
 
     def settle(self) -> None:
         """The request is over: count what it took."""

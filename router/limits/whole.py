@@ -31,6 +31,9 @@ class WholePart:
     def close(self) -> None:
         """Nobody else could use it."""
 
+    async def confirm(self) -> None:
+        """There are no others."""
+
     def spend(self, units: int) -> None:
         self.spent += units
 

@@ -52,6 +52,7 @@ class Begun(Struct, frozen=True):
     """Number of the turn in its session, by its history; 0 if unknown."""
     words: str = ""
     estimate: str = ""
+    job: str = ""
 
 
 @dataclass(slots=True)
@@ -201,7 +202,7 @@ class Turns:
             turn.why, turn.words = _shorten(call.because), call.words
         elif moves_up:
             turn.why = call.because if call.because.startswith(_MOVED) else f"{_MOVED} at call {turn.calls}: {call.because}"
-        turn.tier = call.tier
+        turn.tier, turn.job = call.tier, call.job
         turn.estimate = turn.estimate or call.estimate
         self._of_call[call.id] = turn
         return turn
@@ -222,9 +223,13 @@ class Turns:
             (turn.waiting.add if is_waiting else turn.waiting.discard)(call_id)
 
     def stop_all_but(self, running: Collection[str]) -> None:
-        """Only these calls are under way; ends of others may be missed or still come."""
-        for name, turn in list(self._of_call.items()):
-            if name not in running:
+        """Only these calls are under way."""
+        self.stop([name for name in self._of_call if name not in running])
+
+    def stop(self, calls: Iterable[str]) -> None:
+        """These calls are no longer under way; their ends may be missed, or still come."""
+        for name in calls:
+            if (turn := self._of_call.get(name)) is not None:
                 turn.running.pop(name, None)
                 turn.waiting.discard(name)
 

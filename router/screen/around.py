@@ -8,12 +8,15 @@ from router.contract.notices import Notice
 from router.contract.request import Json, JsonObject, objects_in
 from router.contract.words import Tier
 from router.screen.figures import clock, duration, money, plural
-from router.screen.text import Style, clean, fit, width_of
+from router.screen.lines import gap_of
+from router.screen.seen import Noted
+from router.screen.text import Style, clean, fit, fold, width_of
 from router.telemetry.colour import BOLD, DIM, RED
 
 _GAP = "   "
 _MOST_NOTICES = 4
 _MOST_JOBS = 3
+_MARKED = ("warning", "error")
 _MOST_TARGETS = 6
 _FIGURES = (("saved_seconds", "saved"), ("lost_seconds", "lost"), ("saved_usd", "saved"), ("hops_usd", "hops cost"))
 
@@ -63,38 +66,50 @@ def _clean_parts(text: str, style: Style) -> str:
     return "  ".join(clean(part, style) for part in text.split("  "))
 
 
-def write_notices(notices: Sequence[Notice], columns: int, style: Style) -> list[str]:
-    """One line for each of the newest."""
-    lines = [_write_notice(notice, columns, style) for notice in notices[-_MOST_NOTICES:]]
-    if len(notices) > _MOST_NOTICES:
-        lines.insert(0, fit(f"! and {len(notices) - _MOST_NOTICES} more problems", columns, style))
-    return [style.paint(line, RED) for line in lines]
+def write_notices(notices: Sequence[Notice], columns: int, rows: int, style: Style) -> list[str]:
+    """The newest, each in full, as far as there are rows; at least one."""
+    shown: list[str] = []
+    for index, notice in enumerate(reversed(notices)):
+        text = f"! {notice.text}, since {clock(notice.since)}; hint: {notice.hint}"
+        lines = fold(clean(text, style), columns, "  ")
+        if index == _MOST_NOTICES or (shown and len(shown) + len(lines) >= rows):
+            shown.insert(0, f"! and {plural(len(notices) - index, 'more problem')}")
+            break
+        shown = [*lines, *shown]
+    return [style.paint(line, RED) for line in shown]
 
 
-def _write_notice(notice: Notice, columns: int, style: Style) -> str:
-    text = f"! {notice.text}, since {clock(notice.since)}; hint: {notice.hint}"
-    return fit(clean(text, style), columns, style)
+def write_event(noted: Noted, columns: int, style: Style) -> list[str]:
+    """An event as a row: its time, and the whole sentence. Other lines are only broken."""
+    text = clean(noted.text, style)
+    if not noted.level:
+        return fold(text, columns, "  ")
+    start = f"{clock(noted.at)}{gap_of(columns)}"
+    first, *more = fold(f"{'! ' if noted.level in _MARKED else ''}{text}", columns - len(start))
+    lines = [start + first, *(" " * len(start) + line for line in more)]
+    return [style.paint(line, RED) for line in lines] if noted.level == "error" else lines
 
 
 def write_jobs(jobs: Sequence[EndedJob]) -> list[str]:
-    """One line for each of the newest."""
-    return _write_ended([(job.id, str(job.state), job.ended_at) for job in jobs])
+    """One line for each of the newest, with its task."""
+    return _write_ended([(job.id, str(job.state), job.title, job.ended_at) for job in jobs])
 
 
 def read_jobs(stats: JsonObject) -> list[str]:
     """From `/tandem/stats`."""
-    jobs = (
-        (str(job.get("id") or ""), str(job.get("state") or ""), job.get("ended_at")) for job in objects_in(stats.get("jobs"))
-    )
-    return _write_ended(
-        [(name, state, float(at)) for name, state, at in jobs if name and state and isinstance(at, (int, float))]
-    )
+    found = []
+    for job in objects_in(stats.get("jobs")):
+        (name, state, task), at = (str(job.get(field) or "") for field in ("id", "state", "title")), job.get("ended_at")
+        if name and state and isinstance(at, (int, float)):
+            found.append((name, state, task, float(at)))
+    return _write_ended(found)
 
 
-def _write_ended(jobs: Sequence[tuple[str, str, float]]) -> list[str]:
-    lines = [
-        f"{name} {state} at {clock(at)}, not collected; tandem jobs result {name}" for name, state, at in jobs[-_MOST_JOBS:]
-    ]
+def _write_ended(jobs: Sequence[tuple[str, str, str, float]]) -> list[str]:
+    lines = []
+    for name, state, task, at in jobs[-_MOST_JOBS:]:
+        what = f': "{task}"' if task else ""
+        lines.append(f"job {state} at {clock(at)}{what}; collect it with tandem jobs result {name}")
     more = len(jobs) - _MOST_JOBS
     return [f"and {plural(more, 'more background job')} to collect; tandem jobs list", *lines] if more > 0 else lines
 

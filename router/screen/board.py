@@ -87,9 +87,8 @@ class Board:
         lines += [line for turn in standing[-_MAX_AT_ONCE:] for line in layout.lines(turn, now)]
         if self._is_still:
             return "".join(f"{line}\r\n" for line in lines)
-        shown, hidden = self._block[-most:], len(self._block) - most
-        changing = [line for turn in shown for line in layout.lines(turn, now)]
-        if hidden > 0:
+        changing, hidden = self._lay_out_block(layout, now, most)
+        if hidden:
             more = fit(f"{self._style.cut} and {hidden} more running", columns, self._style)
             changing.insert(0, self._style.paint(more, DIM))
         if not is_last:
@@ -103,6 +102,16 @@ class Board:
         if found is None or found.columns != columns or found.names_callers != self._has_callers:
             self._layout = found = Layout(columns, self._style, names_callers=self._has_callers, is_story=self._is_story)
         return found
+
+    def _lay_out_block(self, layout: Layout, now: float, most: int) -> tuple[list[str], int]:
+        """Lines of the newest turns, at most so many, and how many turns are left out."""
+        lines: list[str] = []
+        for place, turn in enumerate(reversed(self._block)):
+            of_turn = layout.lines(turn, now)
+            if lines and len(lines) + len(of_turn) > most:
+                return lines, len(self._block) - place
+            lines = [*of_turn, *lines]
+        return lines, 0
 
     def _climb(self, columns: int) -> str:
         """Move to the block's first line; a narrowed terminal has wrapped long lines."""

@@ -14,7 +14,6 @@ from router.screen.around import read_jobs, write_regret, write_targets
 from router.screen.figures import plural
 from router.screen.screen import Output, Screen
 from router.screen.text import Style
-from router.telemetry.colour import DIM
 
 STATS, REGRET = "stats", "regret"
 REGRET_SPAN = "24h"
@@ -83,7 +82,7 @@ class FeedView:
             self._begin(call)
         for field, words in (("missed", "missed here"), ("more", "not shown")):
             if isinstance(count := data.get(field), int) and count:
-                self._screen.note(f"{self._style.cut} {plural(count, 'call')} {words}", colour=DIM)
+                self._screen.note(f"{self._style.cut} {plural(count, 'call')} {words}")
         for row in objects_in(data.get("rows")):
             if row.get("id") not in self._over:
                 self._end(row)

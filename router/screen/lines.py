@@ -29,6 +29,11 @@ _OF_STORIES = ("tier", "calls", "first", "took")
 _SHOWN_WORDS = 40
 
 
+def gap_of(columns: int) -> str:
+    """Between two columns of the table."""
+    return "  " if columns >= _WIDE else " "
+
+
 class Column(NamedTuple):
     """A column with its widths on a wide and a narrow terminal."""
 
@@ -65,7 +70,7 @@ class Layout:
         """Whether turns are shown at length, with the typed text and the whole reason."""
         self._is_dated = is_dated
         self._is_wide = columns >= _WIDE
-        self._gap = "  " if self._is_wide else " "
+        self._gap = gap_of(columns)
         shown = [_DATED, *_COLUMNS[1:]] if is_dated else list(_COLUMNS)
         if is_story:
             shown = [column for column in shown if column.name in _OF_STORIES]

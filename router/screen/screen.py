@@ -1,48 +1,40 @@
 """The screen of `serve`, `top`, `run` and `demo`: turns on a terminal, fed with calls as they begin and end.
 
-In a router it observes requests, which only append; drawing is done in ticks. `FeedView` feeds it remotely.
+In a router it observes requests (`seen`), with workers it is told what they saw, and `FeedView` feeds it remotely. Drawing is
+done in ticks.
 """
 
 import asyncio
-import threading
 import time
-from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
-from textwrap import wrap
-from typing import Any, Protocol
+from typing import Protocol
 
-from msgspec.structs import replace
-
-from router.contract.decision import Decision, Weighing
+from router.contract.decision import Weighing
 from router.contract.entry import Line
-from router.contract.exchange import Exchange, Handler
-from router.contract.facts import Decided, Dequeued, Fact, FirstToken, Queued, Read, Recorded, Settled
-from router.contract.job import ListEnded
-from router.contract.notices import Notice, Notices
-from router.contract.words import Operation, Outcome, Tier
-from router.decide.estimate import estimates_of, weighing_of
+from router.contract.exchange import Handler
+from router.contract.facts import Fact
+from router.contract.notices import Notice
+from router.contract.words import Outcome, Tier
 from router.decide.yardstick import Assumptions
 from router.past.rows import Call
 from router.past.sums import TierSums, all_deep, as_it_was
 from router.past.turns import BEGINS, Begun, Turns
 from router.past.turns import Turn as ShownTurn
-from router.screen.around import Facts, write_head, write_jobs, write_notices
+from router.screen.around import Facts, write_event, write_head, write_jobs, write_notices
 from router.screen.board import Board
 from router.screen.figures import duration, money, plural
-from router.screen.text import Style, clean, fit
-from router.sessions.turns import read_turn
+from router.screen.seen import CallBegun, CallEnded, CallSpoke, CallWaits, Pinned, Rejected, Seen, Watch
+from router.screen.text import Style, clean, fold
 from router.telemetry.colour import DIM
 
 _SOON_SECONDS = 0.08
 """Delay after an event: looks immediate, but draws many requests at once."""
 _TICK_SECONDS = 0.25
-_LOOK_SECONDS = 2.0
-"""How often notices are checked while no request shows them."""
+_LEAST_TABLE = 6
+"""Rows of the terminal that are left to the turns."""
 _FORGET_SECONDS, _FORGET_EVERY_SECONDS = 3_600.0, 60.0
 _LEAST_SECONDS = 1.0
 """Smaller time differences are left out of the totals."""
-_WORDS = 160
-"""More typed text than any line shows."""
 
 
 class Output(Protocol):
@@ -104,7 +96,7 @@ class Totals:
 
 
 class Screen:
-    """Gathers and draws turns in the loop's thread; only `note` is thread-safe."""
+    """Draws turns in the loop's thread."""
 
     def __init__(
         self,
@@ -124,17 +116,15 @@ class Screen:
         self._turns = Turns()
         self._calls = Turns(is_each_call=True) if is_each_call else None
         self.totals = Totals()
-        self._shows_words, self._wall, self._clock = shows_words, wall, clock
-        self._facts: deque[tuple[Exchange, Any]] = deque()
-        self._notes: deque[tuple[str, str]] = deque()
-        self._refusals: deque[ShownTurn] = deque()
+        self.watch = Watch(shows_words=shows_words, shows_estimates=is_each_call, wall=wall, clock=clock)
+        self._wall = wall
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tick: asyncio.TimerHandle | None = None
         self._forget_at = 0.0
-        self._notices: Notices = tuple
-        self._list_ended: ListEnded = tuple
         self._waits_for: list[str] = []
-        self._lock = threading.Lock()
+        self._pinned: dict[int, Pinned] = {}
+        self._under_way: dict[int, set[str]] = {}
+        """Calls by worker; 0 without workers."""
 
     @property
     def is_running(self) -> bool:
@@ -142,7 +132,7 @@ class Screen:
         return self._board.is_running
 
     def handlers(self) -> Mapping[type[Fact], Handler]:
-        return dict.fromkeys((Decided, Queued, Dequeued, FirstToken, Recorded), self._take)
+        return self.watch.handlers()
 
     def open(self, loop: asyncio.AbstractEventLoop, facts: Facts) -> None:
         """Start drawing, head first."""
@@ -154,53 +144,25 @@ class Screen:
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Start taking in events."""
         self._loop = loop
-
-    def watch(self, notices: Notices, list_ended: ListEnded = tuple) -> None:
-        """Show uncollected jobs and notices below the turns while they last."""
-        self._notices, self._list_ended = notices, list_ended
-        self._look()
-
-    def _look(self) -> None:
-        if self._loop is not None:
-            if self._pin():
-                self.wake()
-            self._loop.call_later(_LOOK_SECONDS, self._look)
+        self.watch.start(loop, self.wake)
 
     def wait_for(self, what: str) -> None:
         """Show below the turns what is awaited, if lines can be redrawn."""
         self._waits_for = [f"{self._style.cut} {what}"] if what and not self._is_still else []
         self.wake()
 
-    def _pin(self) -> bool:
-        return self.pin([*self._waits_for, *write_jobs(self._list_ended())], self._notices())
-
     def pin(self, lines: Sequence[str], notices: Sequence[Notice], problem: str = "") -> bool:
         """Keep these lines below the turns, and notices below them. Returns whether they are new."""
-        columns, style = self._output.size[0], self._style
-        pinned = [style.paint(fit(clean(line, style), columns, style), DIM) for line in lines]
-        pinned += write_notices(notices, columns, style)
+        (columns, rows), style = self._output.size, self._style
+        troubles = write_notices(notices, columns, rows // 2, style)
         if problem:
-            pinned.append(fit(clean(f"! {problem}", style), columns, style))
-        return self._board.pin(pinned)
+            troubles += fold(clean(f"! {problem}", style), columns, "  ")
+        others = [style.paint(part, DIM) for line in lines for part in fold(clean(line, style), columns, "  ")]
+        return self._board.pin([*others[: max(0, rows - _LEAST_TABLE - len(troubles))], *troubles])
 
-    def note(self, text: str, colour: str = "") -> None:
-        """Print above the changeable lines."""
-        self._notes.append((clean(text, self._style), colour))
-        self._wake_from_any_thread()
-
-    def refuse(self, status: int, message: str) -> None:
-        """A request refused before admission, shown like any other."""
-        now = self._wall()
-        self._refusals.append(
-            ShownTurn(now, trouble=message, status=status, outcome=Outcome.REFUSED, last_at=now, is_closed=True)
-        )
-        self.totals.refused += 1
-        self._wake_from_any_thread()
-
-    def _wake_from_any_thread(self) -> None:
-        with self._lock:
-            if self._loop is not None and not self._loop.is_closed():
-                self._loop.call_soon_threadsafe(self.wake)
+    def note(self, text: str, level: str = "") -> None:
+        """Print above the changeable lines, from any thread. With a level it is an event, and has its time."""
+        self.watch.note(text, level)
 
     def wake(self) -> None:
         self._schedule(_SOON_SECONDS)
@@ -212,31 +174,22 @@ class Screen:
 
     def close(self, *lines: str) -> None:
         """Draw once more, and print the totals, or these lines instead."""
-        with self._lock:
-            self._loop = None
+        self.watch.stop()
+        self._loop = None
         if self._tick is not None:
             self._tick.cancel()
         self._gather()
-        told = lines or ("", *wrap(self.totals.sentence(), self._output.size[0]))
+        told = lines or ("", *fold(self.totals.sentence(), self._output.size[0]))
         self._output.close(self._frame(is_last=True) + "".join(f"{line}\r\n" for line in told))
 
     def draw(self, *, is_last: bool = False) -> None:
         """Update the output, for callers that feed the screen themselves."""
+        self._take_all()
         if text := self._frame(is_last=is_last):
             self._output.give(text)
 
     def _frame(self, *, is_last: bool = False) -> str:
-        columns = self._output.size[0]
-        while self._notes:
-            text, colour = self._notes.popleft()
-            for line in wrap(text, columns, subsequent_indent="  ", break_long_words=False) or [""]:
-                self._board.note(self._style.paint(line, colour) if colour else line)
         return self._board.draw(self._wall(), *self._output.size, is_last=is_last)
-
-    def _take(self, exchange: Exchange, fact: Any) -> None:
-        self._facts.append((exchange, fact))
-        if len(self._facts) == 1:
-            self._schedule(_SOON_SECONDS)
 
     def _schedule(self, seconds: float) -> None:
         if self._loop is None:
@@ -258,22 +211,70 @@ class Screen:
             self._schedule(_TICK_SECONDS)
 
     def _gather(self) -> None:
+        self._take_all()
         self._pin()
-        while self._refusals:
-            self._board.show(self._refusals.popleft())
-        while self._facts:
-            exchange, fact = self._facts.popleft()
-            if isinstance(fact, Decided):
-                self._begin_exchange(exchange, fact)
-            elif isinstance(fact, (Queued, Dequeued)):
-                for turns in self._both():
-                    turns.wait(exchange.id, is_waiting=isinstance(fact, Queued))
-            elif isinstance(fact, FirstToken):
-                for turns in self._both():
-                    turns.first_token(exchange.id, fact.at - exchange.began)
-            elif exchange.arrival.operation is not Operation.COUNT_TOKENS:
-                self._end_exchange(exchange, fact)
         self.forget()
+
+    def _take_all(self) -> None:
+        for seen in self.watch.collect():
+            self.take(seen)
+
+    def take(self, seen: Seen, worker: int = 0) -> None:
+        """Take in what this process or a worker saw; `wake` shows it."""
+        if isinstance(seen, CallBegun):
+            self._under_way.setdefault(worker, set()).add(seen.call.id)
+            had_moved_up = self._turns.has_moved_up(seen.call)
+            self.totals.count_begin(self.begin(seen.call), had_moved_up=had_moved_up)
+        elif isinstance(seen, CallEnded):
+            self._under_way.get(worker, set()).discard(seen.line.id)
+            self._take_end(seen)
+        elif isinstance(seen, CallWaits):
+            for turns in self._both():
+                turns.wait(seen.id, is_waiting=seen.is_waiting)
+        elif isinstance(seen, CallSpoke):
+            for turns in self._both():
+                turns.first_token(seen.id, seen.seconds)
+        elif isinstance(seen, Pinned):
+            self._pinned[worker] = seen
+        elif isinstance(seen, Rejected):
+            self.totals.refused += 1
+            self._board.show(
+                ShownTurn(
+                    seen.at,
+                    trouble=seen.message,
+                    status=seen.status,
+                    outcome=Outcome.REFUSED,
+                    last_at=seen.at,
+                    is_closed=True,
+                )
+            )
+        else:
+            for line in write_event(seen, self._output.size[0], self._style):
+                self._board.note(line)
+
+    def _take_end(self, ended: CallEnded) -> None:
+        line, had_failed = ended.line, self._turns.has_failed(ended.line.id)
+
+        def name_client(turn: ShownTurn) -> None:
+            if not turn.client:
+                turn.client, turn.session = ended.client, ended.session
+
+        if (turn := self.end(line, ended.message, name_client)) is not None:
+            self.totals.count_end(turn, line, ended.expected, had_failed=had_failed)
+
+    def leave(self, worker: int) -> None:
+        """A worker ended: its calls are over, and its troubles unknown."""
+        self._pinned.pop(worker, None)
+        calls = self._under_way.pop(worker, ())
+        for turns in self._both():
+            turns.stop(calls)
+        self.wake()
+
+    def _pin(self) -> bool:
+        """Workers see the same jobs, and often the same troubles."""
+        jobs = {job.id: job for pinned in self._pinned.values() for job in pinned.jobs}
+        notices = {notice.place: notice for pinned in self._pinned.values() for notice in pinned.notices}
+        return self.pin([*self._waits_for, *write_jobs([*jobs.values()])], [*notices.values()])
 
     def forget(self) -> None:
         """Forget sessions that were silent for an hour."""
@@ -311,53 +312,3 @@ class Screen:
     def keep_running(self, calls: Collection[str]) -> None:
         """Only these calls are under way."""
         self._turns.stop_all_but(calls)
-
-    def _begin_exchange(self, exchange: Exchange, decided: Decided) -> None:
-        decision, turn = decided.decision, decided.decision.turn
-        call = Begun(
-            id=exchange.id,
-            at=self._wall() - (self._clock() - exchange.began),
-            kind=turn.kind,
-            tier=decision.tier,
-            because=decision.because,
-            caller=exchange.caller.name,
-            session=turn.session,
-            client=turn.client,
-            number=turn.history.turns + 1,
-            words=_find_typed(exchange, decided)[:_WORDS] if self._shows_words and not turn.goes_on else "",
-            estimate=_say_estimate(decision) if self._calls is not None else "",
-        )
-        had_moved_up = self._turns.has_moved_up(call)
-        self.totals.count_begin(self.begin(call), had_moved_up=had_moved_up)
-
-    def _end_exchange(self, exchange: Exchange, recorded: Recorded) -> None:
-        line, settled = recorded.entry.line, exchange.last(Settled)
-        if line.id != exchange.id:  # a job refused for now is recorded apart from its attempt
-            line = replace(line, id=exchange.id)
-        error = settled.ending.error if settled is not None else None
-        had_failed = self._turns.has_failed(line.id)
-        turn = self.end(line, error.message if error is not None else "", lambda shown: self._name_client(shown, exchange))
-        if turn is not None:
-            decided = exchange.last(Decided)
-            expected = decided.decision.weighing or weighing_of(decided.decision) if decided is not None else None
-            self.totals.count_end(turn, line, expected, had_failed=had_failed)
-
-    def _name_client(self, turn: ShownTurn, exchange: Exchange) -> None:
-        """The client of a request refused before admission: rare, so looked up here."""
-        read = exchange.last(Read)
-        if not turn.client and read is not None:
-            asked = read_turn(read.view)
-            turn.client, turn.session = asked.client, asked.session
-
-
-def _find_typed(exchange: Exchange, decided: Decided) -> str:
-    """The typed text, including a tier line."""
-    read = exchange.last(Read)
-    turn = read_turn(read.view) if read is not None else decided.decision.turn
-    return turn.person_text or ""
-
-
-def _say_estimate(decision: Decision) -> str:
-    estimates = estimates_of(weighing_of(decision), decision.score, decision.economics)
-    times = ", ".join(f"{tier} {duration(estimate.seconds)}" for tier, estimate in estimates.items())
-    return f"{decision.score:.0%} long: {times}" if times else f"{decision.score:.0%} long"

@@ -67,13 +67,34 @@ def fit(text: str, columns: int, style: Style) -> str:
     """Cut a clean text to the columns, with a mark."""
     if width_of(text) <= columns:
         return text
-    room, taken = columns - 1, []
+    return _take(text, columns - 1).rstrip() + style.cut if columns > 0 else ""
+
+
+def fold(text: str, columns: int, indent: str = "") -> list[str]:
+    """Break a clean text into lines between words, so that nothing is cut; all but the first are indented."""
+    columns, lines = max(columns, len(indent) + 2), [""]
+    for word in text.split():
+        joined = f"{lines[-1]} {word}" if lines[-1].strip() else lines[-1] + word
+        if lines[-1].strip() and width_of(joined) > columns:
+            joined = indent + word
+            lines.append("")
+        while width_of(joined) > columns:
+            head = _take(joined, columns)
+            lines[-1], joined = head, indent + joined[len(head) :]
+            lines.append("")
+        lines[-1] = joined
+    return lines
+
+
+def _take(text: str, columns: int) -> str:
+    """As much of a text as fits."""
+    taken = []
     for letter in text:
-        room -= _width_of(letter)
-        if room < 0:
+        columns -= _width_of(letter)
+        if columns < 0:
             break
         taken.append(letter)
-    return "".join(taken).rstrip() + style.cut if columns > 0 else ""
+    return "".join(taken)
 
 
 def pad(text: str, columns: int, *, is_right: bool = False) -> str:

@@ -43,6 +43,8 @@ class Models:
     def __init__(self) -> None:
         self.has_gone_on = asyncio.Event()
         self.steps: list[str] = []
+        self.knew_at_once: bool | None = None
+        """Whether the agent's first request names the tools."""
         self._calls = 0
         self.collected = ""
         """What the agent's model was given as the result of its last tool."""
@@ -50,6 +52,8 @@ class Models:
     async def answer(self, wire: Wire, seen: Seen) -> None:
         names = {tool["function"]["name"] for tool in seen.json.get("tools", ())}
         if names:
+            if self.knew_at_once is None:
+                self.knew_at_once = f"{PREFIX}delegate" in seen.body.decode()
             speech = self._take_a_step(names, [message for message in seen.json["messages"] if message["role"] == "tool"])
         elif TASK in seen.body.decode():
             await self.has_gone_on.wait()
@@ -60,17 +64,12 @@ class Models:
         await speak("chat", speech)(wire, seen)
 
     def _take_a_step(self, names: set[str], results: list[dict]) -> Speech:
-        """Delegate, then run a command, then collect, then repeat what was collected.
-
-        Tools may come late, since their server takes a second to start, and may have to be searched for.
-        """
+        """Delegate, then run a command, then collect, then repeat what was collected. Tools may have to be searched for."""
         if "delegate" not in self.steps:
             if (name := f"{PREFIX}delegate") in names:
                 return self._call("delegate", name, {"task": TASK, "context": "queue.py: def put(): ..."})
-            if SEARCH in names:
-                wanted = f"select:{PREFIX}delegate,{PREFIX}collect"
-                return self._call("", SEARCH, {"query": wanted, "max_results": 5})
-            return self._run_a_command(names)
+            wanted = f"select:{PREFIX}delegate,{PREFIX}collect"
+            return self._call("", SEARCH, {"query": wanted, "max_results": 5})
         if "went on" not in self.steps:
             self.steps.append("went on")
             return self._run_a_command(names)
@@ -104,6 +103,7 @@ async def test_a_result_that_the_model_delegated_reaches_its_conversation(start,
 
     said = await run_client([command, *arguments], scratch, environment, seconds=200)
 
+    assert models.knew_at_once, said[-2_000:]
     assert models.steps == ["delegate", "went on", "collect", "worked"], said[-2_000:]
     assert RESULT in models.collected
     assert RESULT in " ".join(said.split())

@@ -60,6 +60,9 @@ class PoolPart:
     def close(self) -> None:
         self.is_closed = True
 
+    async def confirm(self) -> None:
+        self.pool.confirmed.append(self.name)
+
     def spend(self, units: int) -> None:
         self.allowed -= units
         self.spent += units
@@ -81,6 +84,7 @@ class Pool:
         self.left: dict[tuple[str, ...], int] = {}
         self.is_blind = False
         self.asked: list[tuple[tuple[str, ...], int, int]] = []
+        self.confirmed: list[tuple[str, ...]] = []
         self.parts: dict[tuple[str, ...], PoolPart] = {}
         self._questions: list[Callable[[], None]] = []
 

@@ -2,12 +2,14 @@
 
 import asyncio
 import json
+from functools import partial
 
 import pytest
 
 from router.cli import main
 from router.cli.background import Jobs, text_of
-from router.cli.mcp_tools import Delegation
+from router.cli.mcp_calls import Delegation
+from router.cli.mcp_tools import TOOLS
 from router.cli.watching import follow_to_the_end
 from tests.conftest import SIMULATED
 from tests.tools.background import SPEECH
@@ -92,12 +94,12 @@ async def test_tools_delegate_and_collect_at_a_router(start, upstream):
     upstream.scripts = [speak("chat", SPEECH)]
     tandem = await start(one_dialect("chat", upstream.base_url))
     jobs = Jobs(tandem.url)
-    tools = Delegation(jobs)
+    delegate, _, collect, _, list_all = (partial(asyncio.to_thread, Delegation(jobs).call, tool) for tool in TOOLS)
 
-    started = await tools.call("delegate", {"task": "find the race", "context": "def put(): ..."})
+    started = await delegate({"task": "find the race", "context": "def put(): ..."})
     job_id = started.text.split('"')[1]
-    collected = await tools.call("collect", {"id": job_id, "wait_seconds": 50})
-    listed = await tools.call("list", {})
+    collected = await collect({"id": job_id, "wait_seconds": 50})
+    listed = await list_all({})
 
     assert collected == (SPEECH.text, False)
     assert listed.text.startswith(f"{job_id}: completed")

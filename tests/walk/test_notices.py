@@ -44,7 +44,7 @@ async def test_a_refused_key_of_fast_is_told_everywhere_until_the_key_works_agai
     async with running(config, tmp_path, watchers=(screen,)) as tandem:
         watching = later(tandem.built.watch_troubles())
         screen.start(watching.get_loop())
-        screen.watch(tandem.built.notices)
+        screen.watch.look_at(tandem.built.notices)
 
         assert await ask(tandem) == "sage"
 

@@ -16,7 +16,7 @@ from router.cli import Ended
 from router.cli.agent.worker import Assignment, without_git
 from router.cli.asking import Refused
 from router.cli.background import Jobs
-from router.cli.common import command_name, load_or_end, say
+from router.cli.common import command_name, load_in_use, say
 from router.cli.routers import find_at
 from router.cli.setup.facts import KEY_VARIABLE, point_command
 from router.cli.setup.reach import ClientKey, read_key
@@ -126,7 +126,7 @@ def _load_config(url: str, named: str | None) -> LoadedConfig:
             hint = "--config FILE names the config whose delegation.runner is to be run here"
             raise Ended(2, f"--agent: the router at {url} was not started here from a config: {why}\n  hint: {hint}")
         named = str(router.config)
-    return load_or_end(named)
+    return load_in_use(named, needs_keys=False)
 
 
 def _read_runner(loaded: LoadedConfig) -> list[str]:

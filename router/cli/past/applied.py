@@ -1,6 +1,5 @@
 """What the last `tandem tune --apply` changed, and how it is taken back. One record, next to the personal table."""
 
-import argparse
 import hashlib
 import time
 from pathlib import Path
@@ -10,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from router.cli import Ended
-from router.cli.common import say, table_path
+from router.cli.common import path_of, say, table_path
 from router.cli.config_file import Changed, change_config, replace_file, set_values
 from router.config.load import LoadedConfig
 from router.contract.personal import BadTable, PersonalTable, read_personal, write_personal
@@ -86,14 +85,14 @@ class Record:
         replace_file(self._path, msgspec.json.encode(applied) + b"\n", _MODE)
 
 
-def undo(arguments: argparse.Namespace, loaded: LoadedConfig) -> int:
+def undo(loaded: LoadedConfig) -> int:
     """Take the last `--apply` back."""
     applied, path, table = read_applied(loaded), record_path(loaded), table_path(loaded)
     if applied is None:
         say("nothing to undo: tandem tune --apply changed nothing since the last --undo")
         return 0
     if applied.config is not None:
-        _restore_config(arguments, applied.config)
+        _restore_config(path_of(loaded), applied.config)
     is_left = applied.has_table and (table is None or not _restore_table(table, applied))
     path.unlink(missing_ok=True)
     if is_left:
@@ -117,7 +116,7 @@ def _restore_table(path: Path, applied: Applied) -> bool:
     return True
 
 
-def _restore_config(arguments: argparse.Namespace, change: ConfigChange) -> None:
+def _restore_config(path: Path | None, change: ConfigChange) -> None:
     """The file before, or the values alone if the file was edited since."""
     backup = Path(change.backup)
 
@@ -128,7 +127,7 @@ def _restore_config(arguments: argparse.Namespace, change: ConfigChange) -> None
         text = "".join(line for line in lines if line.strip() not in change.rules)
         return set_values(text, "decision", change.values) if change.values else text
 
-    change_config(arguments, restore)
+    change_config(path, restore)
 
 
 def _digest(content: bytes) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from router.cli import Ended
-from router.cli.routers import url_of
+from router.cli.common import url_in_use
 from router.cli.setup.reach import ClientKey, ask_router
 from router.config.folders import state_folder
 from router.config.load import LoadedConfig
@@ -100,7 +100,7 @@ def _find_address(loaded: LoadedConfig, url: str | None) -> str:
     server = loaded.config.server
     if url is None and server.port == 0:
         raise Ended(2, "server.port is 0, so the router's port is not known\n  hint: --url http://127.0.0.1:PORT")
-    address = (url or url_of(server.host, server.port, is_tls=server.tls is not None)).rstrip("/").removesuffix("/v1")
+    address = (url or url_in_use(loaded)).rstrip("/").removesuffix("/v1")
     try:
         parts = urlsplit(address)
         is_fit = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0 and not _UNFIT.search(address)

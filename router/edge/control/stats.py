@@ -35,7 +35,7 @@ class Stats:
         house, live = self._house, self._house.state.live
         plan, now = house.plan, house.clock()
         targets = draw(live, plan.targets, now)
-        jobs = self._show_jobs(None if asked.rights.is_admin else asked.caller)
+        jobs = self._show_jobs(asked)
         if not asked.rights.is_admin:
             return as_json({**self._show_own(asked.caller, asked.rights), "targets": _show_some(targets), "jobs": jobs})
         chain: list[Json] = [{"name": link.name.value, "on": link.is_on} for link in house.state.observers.links]
@@ -45,12 +45,19 @@ class Stats:
             shown["callers"] = {name: self._show_use(Caller(name), plan.keys.rights[name]) for name in names}
         return as_json(shown)
 
-    def _show_jobs(self, caller: Caller | None) -> list[Json]:
-        """The background jobs that wait to be collected: a caller's own, or all."""
+    def _show_jobs(self, asked: Asked) -> list[Json]:
+        """The background jobs that wait to be collected: a caller's own with their titles, and an admin's view of all."""
         return [
-            {"id": job.id, "state": str(job.state), "ended_at": job.ended_at, "caller": job.caller.name, "session": job.session}
+            {
+                "id": job.id,
+                "state": str(job.state),
+                "title": job.title if job.caller == asked.caller else "",
+                "ended_at": job.ended_at,
+                "caller": job.caller.name,
+                "session": job.session,
+            }
             for job in self._house.state.ended_jobs.list_all()
-            if caller is None or job.caller == caller
+            if asked.rights.is_admin or job.caller == asked.caller
         ]
 
     def _show_own(self, caller: Caller, rights: Rights) -> JsonObject:

@@ -133,6 +133,16 @@ class ValkeyPart:
         self._own_spent += units
         self.held -= units
         self._owner.unstated.add(self)
+        if self._own_spent + self._others_spent > self._limit:  # others may have parts of what is gone
+            self.restate()
+
+    async def confirm(self) -> None:
+        if self._asking is not None:  # sent before others may have gone over
+            await asyncio.wait((self._asking,))
+        self.restate()
+        if self._asking is not None:
+            await asyncio.wait((self._asking,))
+            await asyncio.sleep(0)  # a reply may have arrived unread
 
     def recall(self, units: int) -> None:
         self._sum = units

@@ -1,9 +1,9 @@
 """Writing into a config: checked before, undone by the command that is said, and a link stays a link."""
 
-import argparse
 import re
 import shlex
 import subprocess
+from pathlib import Path
 
 import pytest
 import yaml
@@ -13,7 +13,7 @@ from router.cli.config_file import CannotEdit, NewRule, add_rules, change_config
 from router.config.load import default_text
 from tests.conftest import SIMULATED
 
-HERE = argparse.Namespace(config=None)
+HERE = Path("config.yaml")
 
 
 def add_line(text: str) -> str:
@@ -89,11 +89,9 @@ def test_a_file_that_cannot_be_written_is_named(home, monkeypatch):
     assert (home / "config.yaml").read_text() == SIMULATED
 
 
-def test_without_a_file_of_ones_own_it_is_said_how_to_get_one(home):
-    (home / "config.yaml").unlink()
-
+def test_without_a_file_of_ones_own_it_is_said_how_to_get_one():
     with pytest.raises(Ended, match="init writes one"):
-        change_config(HERE, add_line)
+        change_config(None, add_line)
 
 
 VALUES = {"base_rate": 0.31, "personal_log_odds": -0.42}

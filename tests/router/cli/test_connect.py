@@ -436,13 +436,6 @@ def test_the_key_is_named_to_the_tools_and_to_a_client_that_hands_on_only_named_
     assert keyed not in (home / ".codex" / "config.toml").read_text()
 
 
-def test_without_the_package_it_says_how_to_install_it(home, capsys, monkeypatch):
-    monkeypatch.setattr(router.cli.connect, "has_package", lambda: False)
-
-    assert main(["connect", "--mcp", "codex", "--yes"]) == 0
-    assert "pip install 'tandem-router[mcp]'" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

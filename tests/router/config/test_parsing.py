@@ -24,6 +24,8 @@ FAULTS = {
     "a pattern in brackets": ("models: {*haiku*: fast}\n", "line 1", "must be in quotes", 'write "*haiku*"'),
     "an alias": ("a: &x {b: 1}\nc: *x\n", "line 2", "anchors and aliases are not supported", "write the block twice"),
     "an open quote": ('a: "b\nc: d\n', "line 1", "a quote is not closed", "close it"),
+    "a bracket open at the end": ("a: 1\nb: [\n", "line 2", "the bracket that opens here is not closed", "close it"),
+    "an inner bracket open at the end": ("a: 1\nb: {c: [1]\n", "line 2", "opens here is not closed", "close it"),
     "an open bracket": ("a: {b: 1\nc: d\n", "line 2", "the bracket that opens in line 1 is not closed", "close it"),
     "a second colon": ("a: b: c\n", "line 1", "has a second colon", "in quotes"),
     "no colon": ("a: 1\nb\nc: 2\n", "line 3", 'is not a setting, as in "name: value"', "colon"),

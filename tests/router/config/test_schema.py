@@ -85,6 +85,10 @@ def test_every_setting_has_its_sentence():
     assert set(SCHEMA["properties"]) == set(Config.model_fields)
 
 
+def test_the_config_of_a_fresh_checkout_is_the_built_in_default():
+    assert (ROOT / "config.yaml").read_text() == schema_path().with_name("default.yaml").read_text()
+
+
 def test_the_shipped_config_is_short_leads_editors_to_the_schema_and_repeats_no_default():
     text = (ROOT / "config.yaml").read_text()
     settings = Config.model_validate(yaml.safe_load(text))

@@ -1,5 +1,6 @@
 """Streams to callers with a budget."""
 
+import asyncio
 import json
 
 import pytest
@@ -14,6 +15,7 @@ from tests.router.dispatch.test_attempt import Trial
 from tests.tools.scripted import EVENTS, answers, streams
 from tests.tools.upstream import CHAT_USAGE, DONE, chat_frame
 from tests.tools.values import ask, make_target, make_view
+from tests.tools.waiting import later, until
 
 pytestmark = pytest.mark.jumping_clock
 
@@ -25,7 +27,15 @@ class Purse:
     """What is left of a budget, in tokens of the answer."""
 
     def __init__(self, covered: float, more: float = 0.0) -> None:
-        self.covered, self.more, self.asked = covered, more, []
+        self.covered, self.more, self.asked, self.costs = covered, more, [], []
+        self.over, self.told = False, asyncio.Event()
+
+    def exceed(self, cost_usd: float):
+        self.costs.append(cost_usd)
+        return self.tell() if self.over else None
+
+    async def tell(self) -> None:
+        await self.told.wait()
 
     def cover(self, tokens: int) -> float:
         self.asked.append(tokens)
@@ -141,3 +151,34 @@ async def test_an_answer_in_one_piece_is_passed_whole():
 
     assert ended.error is None
     assert whole.context.holding.asked == []
+    assert whole.context.holding.costs == [pytest.approx(whole.ended.attempt.cost_usd)]
+
+
+async def test_an_answer_in_one_piece_that_costs_more_than_was_held_waits_until_other_routers_know():
+    whole = trial(view=ask())
+    purse = whole.context.holding
+    purse.over = True
+
+    running = later(whole.run())
+    await until(lambda: purse.costs)
+    assert whole.sink.body == b""
+    purse.told.set()
+    ended = await running
+
+    assert ended.error is None
+    assert whole.sink.words[-1] == "end"
+
+
+async def test_a_caller_that_leaves_while_other_routers_are_told_ends_the_attempt():
+    whole = trial(view=ask())
+    purse = whole.context.holding
+    purse.over = True
+    running = later(whole.run())
+    await until(lambda: purse.costs)
+
+    running.cancel()
+    await asyncio.wait((running,))
+    purse.told.set()
+
+    assert running.cancelled()
+    assert whole.sink.body == b""

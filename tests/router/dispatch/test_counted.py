@@ -102,7 +102,7 @@ def stream_of(dialect: Dialect, chance: random.Random, *, is_padded: bool) -> tu
     for kind in KINDS:
         pieces.append(begin(dialect, kind))
         said: list[str] = []
-        for _ in range(chance.randint(1, 300)):
+        for _ in range(chance.randint(1, 100)):
             words, padding = chance.choices(WORDS, k=chance.randint(LEAST, most)), {}
             if is_padded:
                 padding = {"obfuscation": "".join(chance.choices(string.ascii_letters, k=chance.randint(1, 40)))}

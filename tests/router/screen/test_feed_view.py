@@ -100,7 +100,7 @@ def test_targets_regret_and_jobs_stay_below_the_turns_in_this_order():
     shown.take("batch", rows=[make_row("req_1")])
     lines = shown.take("stats", targets={"a": {"tier": "fast"}}, jobs=[{"id": "resp_1", "state": "failed", "ended_at": 1.0}])
 
-    assert [line.split()[0] for line in lines[-3:]] == ["fast", "last", "resp_1"]
+    assert [line.split()[0] for line in lines[-3:]] == ["fast", "last", "job"]
 
 
 def test_nothing_is_drawn_while_nothing_changes():

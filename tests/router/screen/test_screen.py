@@ -236,7 +236,7 @@ async def test_a_refusal_before_admission_is_a_row_and_counts(paper):
     screen = make_screen(paper)
     screen.open(asyncio.get_running_loop(), FACTS)
 
-    screen.refuse(403, "this router answers to loopback names only")
+    screen.watch.reject(403, "this router answers to loopback names only")
     await until(lambda: any("403" in line for line in paper.lines()))
 
     (row,) = [line for line in paper.lines() if "403" in line]
@@ -260,7 +260,7 @@ async def test_a_trouble_is_shown_below_the_turns_as_long_as_it_lasts(paper):
     screen = make_screen(paper)
     screen.start(asyncio.get_running_loop())
 
-    screen.watch(lambda: notices)
+    screen.watch.look_at(lambda: notices)
     await until(lambda: any("spark: fails" in line for line in paper.lines()))
     notices.clear()
     exchange = make_exchange(screen)
@@ -280,7 +280,7 @@ async def test_while_nothing_changes_looking_for_troubles_draws_nothing(paper):
     screen = make_screen(paper)
     screen.start(asyncio.get_running_loop())
 
-    screen.watch(look)
+    screen.watch.look_at(look)
     await some_turns()
 
     assert (len(looks), paper.given) == (1, 0)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.screen.text import Style, clean, fit, pad, width_of
+from router.screen.text import Style, clean, fit, fold, pad, width_of
 from router.telemetry.colour import RED
 
 PLAIN = Style("ascii")
@@ -72,3 +72,18 @@ def test_colour_is_left_out_where_there_is_none():
     assert Style().paint("x", RED) == "x"
     assert Style(has_colour=True).paint("x", RED) == "\x1b[31mx\x1b[0m"
     assert Style(has_colour=True).paint("x", "") == "x"
+
+
+@given(st.text(), st.integers(4, 60))
+def test_a_folded_text_fits_and_is_all_there(text, columns):
+    once = clean(text, Style())
+    lines = fold(once, columns, "  ")
+
+    assert all(width_of(line) <= columns for line in lines)
+    assert "".join("".join(lines).split()) == "".join(once.split())
+
+
+def test_a_text_is_folded_between_words_and_its_further_lines_are_indented():
+    assert fold("set the key in .env, then reload", 16, "  ") == ["set the key in", "  .env, then", "  reload"]
+    assert fold("a-name-that-is-longer-than-a-line", 16, "  ") == ["a-name-that-is-l", "  onger-than-a-l", "  ine"]
+    assert fold("", 16) == [""]

@@ -394,6 +394,23 @@ async def test_what_is_spent_while_a_statement_is_on_its_way_is_not_taken_from_w
     assert one.part.spent == 12
 
 
+async def test_a_router_that_asks_before_it_spends_knows_what_another_went_over_by(make):
+    one, other = await make(ledger="a"), await make(ledger="a")
+    await one.take(20)
+    assert await other.take(20) == 20
+    one.used, other.used = 90, 0
+    assert other.part.allowed >= 20
+
+    await one.part.confirm()
+    await other.part.confirm()
+    assert other.part.allowed == 0
+    one.used, _ = 0, one.part.spend(90)
+    await other.part.confirm()
+    await until(lambda: other.part.ask(1) or other.part.spent == 90)
+
+    assert other.part.allowed == 0
+
+
 async def test_what_the_ledger_says_while_a_statement_is_on_its_way_is_stated_next(make):
     one = await make(limit=1_000, ledger="one", recorded=10)
     asking = one.part.state()

@@ -3,7 +3,8 @@
 import pytest
 
 from router.cli.background import Jobs
-from router.cli.mcp_tools import MOST_WAIT_SECONDS, TOOLS, Delegation
+from router.cli.mcp_calls import Answer, Delegation
+from router.cli.mcp_tools import MOST_WAIT_SECONDS, TOOLS
 from tests.tools.jobs_server import JOB, RUNNING, make_job, make_response, serving_jobs
 
 
@@ -13,36 +14,38 @@ def server(folder):
         yield running
 
 
-class Clock:
-    """Time that passes only while somebody sleeps."""
+BY_NAME = {tool.name: tool for tool in TOOLS}
 
-    def __init__(self) -> None:
-        self.now = 0.0
 
-    async def sleep(self, seconds: float) -> None:
+class Tools:
+    """Calls by name, with a clock that moves only while a call waits."""
+
+    def __init__(self, url: str) -> None:
+        self.now, self.heard = 0.0, []
+        self._delegation = Delegation(Jobs(url), lambda: self.now)
+
+    def call(self, name: str, given: dict) -> Answer:
+        return self._delegation.call(BY_NAME[name], given, {}, lambda *said: self.heard.append(said), self._wait)
+
+    def _wait(self, seconds: float) -> None:
         self.now += seconds
 
 
 @pytest.fixture
-def clock():
-    return Clock()
-
-
-@pytest.fixture
-def tools(server, clock):
-    return Delegation(Jobs(server.url), clock.sleep, lambda: clock.now)
+def tools(server):
+    return Tools(server.url)
 
 
 def test_a_schema_names_what_is_required_and_allows_nothing_else():
-    schemas = {tool.name: tool.schema for tool in TOOLS}
+    schemas = {tool.name: tool.describe()["inputSchema"] for tool in TOOLS}
 
     assert schemas["delegate"]["required"] == ["task"]
     assert set(schemas["collect"]["properties"]) == {"id", "wait_seconds"}
     assert all(schema["additionalProperties"] is False for schema in schemas.values())
 
 
-async def test_a_task_is_delegated_with_its_context_quoted(server, tools):
-    answer = await tools.call("delegate", {"task": "find the race", "context": "queue.py: x = 1"})
+def test_a_task_is_delegated_with_its_context_quoted(server, tools):
+    answer = tools.call("delegate", {"task": "find the race", "context": "queue.py: x = 1"})
 
     assert not answer.is_error
     assert f'collect with id "{JOB}"' in answer.text
@@ -50,44 +53,43 @@ async def test_a_task_is_delegated_with_its_context_quoted(server, tools):
     assert server.bodies[0]["background"] is True
 
 
-async def test_a_check_reads_nothing_of_the_answer(server, tools):
+def test_a_check_reads_nothing_of_the_answer(server, tools):
     server.responses = [make_response(status=RUNNING)]
 
-    answer = await tools.call("check", {"id": JOB})
+    answer = tools.call("check", {"id": JOB})
 
     assert answer.text.startswith(f"{JOB}: running, on deep, for ")
     assert server.paths == [f"GET /tandem/jobs/{JOB}"]
 
 
-async def test_collecting_waits_until_the_result_is_there(server, tools, clock):
+def test_collecting_waits_until_the_result_is_there(server, tools):
     server.responses = [make_response(status=RUNNING)] * 3 + [make_response("the race is in line 7")]
 
-    answer = await tools.call("collect", {"id": JOB, "wait_seconds": 30})
+    answer = tools.call("collect", {"id": JOB, "wait_seconds": 30})
 
     assert answer == ("the race is in line 7", False)
-    assert clock.now == 3.0
+    assert tools.now == 3.0
 
 
-async def test_a_client_that_waits_hears_of_the_task_every_three_seconds(server, tools):
+def test_a_client_that_waits_hears_of_the_task_every_three_seconds(server, tools):
     server.responses = [make_response(status=RUNNING)] * 8 + [make_response("the race is in line 7")]
-    heard = []
 
-    async def report(progress: float, state: str) -> None:
-        heard.append((progress, state.partition(",")[0]))
+    tools.call("collect", {"id": JOB, "wait_seconds": 30})
 
-    await tools.call("collect", {"id": JOB, "wait_seconds": 30}, report=report)
-
-    assert heard == [(3.0, f"{JOB}: running"), (6.0, f"{JOB}: running")]
+    assert [(progress, state.partition(",")[0]) for progress, state in tools.heard] == [
+        (3.0, f"{JOB}: running"),
+        (6.0, f"{JOB}: running"),
+    ]
 
 
 @pytest.mark.parametrize(("given", "waited"), [(0, 0.0), (2, 2.0), (1e9, float(MOST_WAIT_SECONDS)), (-1, 0.0)])
-async def test_collecting_waits_no_longer_than_it_was_told_or_a_client_allows(server, tools, clock, given, waited):
+def test_collecting_waits_no_longer_than_it_was_told_or_a_client_allows(server, tools, given, waited):
     server.responses = [make_response(status=RUNNING)]
 
-    answer = await tools.call("collect", {"id": JOB, "wait_seconds": given})
+    answer = tools.call("collect", {"id": JOB, "wait_seconds": given})
 
     assert "It is not finished" in answer.text
-    assert clock.now == waited
+    assert tools.now == waited
     assert not any("/v1/responses" in path for path in server.paths)
 
 
@@ -102,26 +104,26 @@ async def test_collecting_waits_no_longer_than_it_was_told_or_a_client_allows(se
         (make_response("", "completed"), "completed with an empty answer"),
     ],
 )
-async def test_a_result_that_is_not_whole_says_so_first(server, tools, response, words):
+def test_a_result_that_is_not_whole_says_so_first(server, tools, response, words):
     server.responses = [response]
 
-    answer = await tools.call("collect", {"id": JOB})
+    answer = tools.call("collect", {"id": JOB})
 
     assert words in answer.text
 
 
-async def test_tasks_are_listed_and_cancelled(server, tools):
+def test_tasks_are_listed_and_cancelled(server, tools):
     server.jobs = [make_job("resp_2", "running", title="a\nb"), make_job()]
 
-    listed = await tools.call("list", {})
-    cancelled = await tools.call("cancel", {"id": JOB})
+    listed = tools.call("list", {})
+    cancelled = tools.call("cancel", {"id": JOB})
 
     assert [line.partition(",")[0] for line in listed.text.splitlines()] == ["resp_2: running", f"{JOB}: completed"]
     assert listed.text.splitlines()[0].endswith("Task: a b")
     assert cancelled.text == f"{JOB} is cancelled."
 
     server.jobs = []
-    assert (await tools.call("list", {})).text == "There are no delegated tasks."
+    assert tools.call("list", {}).text == "There are no delegated tasks."
 
 
 @pytest.mark.parametrize(
@@ -136,25 +138,25 @@ async def test_tasks_are_listed_and_cancelled(server, tools):
         ("check", {"id": "resp_9"}, "there is no delegated task resp_9"),
     ],
 )
-async def test_a_wrong_call_is_an_answer_that_says_what_would_be_right(tools, name, given, words):
-    answer = await tools.call(name, given)
+def test_a_wrong_call_is_an_answer_that_says_what_would_be_right(tools, name, given, words):
+    answer = tools.call(name, given)
 
     assert answer.is_error
     assert words in answer.text
 
 
 @pytest.mark.parametrize(("status", "words"), [(401, "--key-env"), (429, "the queue is full")])
-async def test_a_refusal_of_the_router_reaches_the_model(server, tools, status, words):
+def test_a_refusal_of_the_router_reaches_the_model(server, tools, status, words):
     server.refusal = (status, {"error": {"code": "x", "message": "the queue is full"}})
 
-    answer = await tools.call("delegate", {"task": "think"})
+    answer = tools.call("delegate", {"task": "think"})
 
     assert answer.is_error
     assert words in answer.text
 
 
-async def test_a_router_that_does_not_run_is_an_answer_too(folder):
-    answer = await Delegation(Jobs("http://127.0.0.1:9")).call("list", {})
+def test_a_router_that_does_not_run_is_an_answer_too(folder):
+    answer = Tools("http://127.0.0.1:9").call("list", {})
 
     assert answer.is_error
     assert "Is `tandem serve` running?" in answer.text
