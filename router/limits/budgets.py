@@ -271,7 +271,7 @@ class Budgets:
         if not spent:
             others = show_usd(budget.held_by_all - own)
             words = f"{show_usd(budget.spent)} is spent, and other requests hold {others} until they end"
-            told = f"{first}{name} has no room now for a request that needs {needed}: {words}"
+            told = f"{name} has no room now for a request that needs {needed}: {words}"
             return BudgetSpent(told, retry_after_seconds=_HELD_RETRY_SECONDS)
         budget.refused_with = limit
         if budget.refused_since is None:
@@ -281,7 +281,7 @@ class Budgets:
             )
         seconds, left = max(1.0, budget.span.ends - self._now()), max(0, limit - budget.spent)
         told = f"{show_usd(left)} of {name} is left, and this request needs {needed}" if left else f"{name} is used up"
-        told = f"{first}{told}. It is full again at {self._say_end(budget)}"
+        told = f"{told}. It is full again at {self._say_end(budget)}"
         return BudgetSpent(told, retry_after_seconds=seconds)
 
     def _refuse_further(self, lacking: list[Limited], own: int, needed: str) -> TandemError:

@@ -13,7 +13,7 @@ What tests may rely on in the page (ids and data attributes):
   [data-scope="all|alone|ledger"]   whose turns are shown, where there are several routers
   [data-choice="1h|24h|7d|30d"] the time range of all views, [data-chip="caller|client|target|tier|outcome|from"] what is filtered by,
   [data-by="caller|client|target"]  a name that filters, [data-copy="TEXT"], [data-scrolls] where a table scrolls
-  Today:     [data-card="spent|saved|fast|redone|errors"], [data-sentence], [data-bars="spent|turns"] with [data-bar="DAY"],
+  Today:     [data-card="spent|saved|fast|redone|errors"], [data-bars="spent|turns"] with [data-bar="DAY"],
              [data-group="caller|target|client"] with [data-name], [data-own-budget]
   Turns:     [data-row="ID"] by the id of the turn's first call, [data-row-link], [data-replica="NAME"] of another router, [data-mark="TIER"],
              [data-filter], [data-choice="fast"|"deep"|"asks"|""], [data-pause], [data-running="ID"], [data-clock], [data-words],
@@ -25,7 +25,7 @@ What tests may rely on in the page (ids and data attributes):
              [data-elsewhere="NAME"] for a turn of another router
   Session:   [data-session="ID"], [data-strip], [data-block="ID"], [data-hop="up|down"], [data-interrupt], [data-row="ID"]
   Targets:   [data-target="NAME"], [data-state], [data-plot="ttft|speed"]
-  Savings:   [data-figure="NAME"], [data-sure], [data-turns], [data-behind="redone|saved"] with [data-behind-row="ID"]
+  Savings:   [data-sentence], [data-figure="NAME"], [data-sure], [data-turns], [data-behind="redone|saved"] with [data-behind-row="ID"]
   Callers:   [data-caller="NAME"], [data-budget="day|month"]
   Race:      #race-input, [data-race-go], [data-race-stop], [data-side="fast|deep"] with [data-answer], [data-watch], [data-done]
 """

@@ -14,7 +14,7 @@ SENTENCES = {
     "moved up": ("deep", "quick failed (503), so thorough answers"),
     "moved down": ("fast", "x-tandem-tier asks for fast"),
     "interrupted": ("deep", "interrupted"),
-    "refused": ("fast", "your daily budget of 0.000001 USD"),
+    "refused": ("fast", "daily budget of 0.0000010 USD"),
     "job": ("deep", "job"),
 }
 

@@ -54,7 +54,7 @@ export default function Savings({ query }) {
               <p class="muted" data-turns>${words.many(worth.turns, "turn")}${worth.complete === false ? ` since ${words.fullTime(worth.from)}` : ""}</p>
               <div class="figures">${FIGURES.map(([name, label, sure, how]) => html`<${Figure} key=${name} ...${{ name, label, sure, how }} value=${worth[name]} />`)}</div>
               <${Evidence} name="redone" title="Turns that were redone" turns=${worth.redone_turns} total=${worth.redone.turns} scope=${scope} last=${[]} cells=${() => []} says=${(turn) => html`<span class="bad">${REDONE[turn.redone] ?? turn.redone}</span> ${turn.because ?? ""}`} />
-              <${Evidence} name="saved" title="Turns that saved most" turns=${worth.saving_turns} total=${worth.fast_turns} scope=${scope} last=${[["Saved", "number"], ["Saved", "number"]]} cells=${(turn) => [words.seconds(turn.saved_seconds), words.usd(turn.saved_usd)]} says=${(turn) => turn.because ?? ""} />`
+              <${Evidence} name="saved" title="Turns that saved most" turns=${worth.saving_turns} total=${worth.fast_turns} scope=${scope} last=${[["Time saved", "number"], ["Money saved", "number"]]} cells=${(turn) => [words.seconds(turn.saved_seconds), words.usd(turn.saved_usd)]} says=${(turn) => turn.because ?? ""} />`
           : html`<p class="empty" data-empty>Nothing to sum up in this time.</p>`}<//>
     </section>`;
 }

@@ -17,14 +17,12 @@ const Card = ({ name, label, value, href, children }) => html`
     <p class="muted">${children}</p>
   </article>`;
 
-const lessOrMore = (value, format) => (value == null ? words.NOTHING : `${format(Math.abs(value))} ${value < 0 ? "more" : "less"}`);
-
 const Cards = ({ worth, scope }) => {
   const { spent, saved, redone, left_out: leftOut } = worth;
   return html`
     <div class="figures cards">
       <${Card} name="spent" label="Spent" value=${words.usd(spent.usd)} href=${addressOf("turns", scope)}>${words.many(worth.turns, "turn")}, ${words.seconds(spent.seconds)} of work${leftOut.unpriced ? `; ${words.many(leftOut.unpriced, "call")} without a price left out` : ""}<//>
-      <${Card} name="saved" label="Saved" value=${words.usd(saved.usd)} href=${addressOf("savings", scope)}>${worth.calls ? html`${lessOrMore(saved.usd, words.usd)} and about ${lessOrMore(saved.seconds, words.seconds)} than all on deep` : "nothing to compare yet"}<//>
+      <${Card} name="saved" label="Saved" value=${words.usd(saved.usd)} href=${addressOf("savings", scope)}>${worth.sentence}<//>
       <${Card} name="fast" label="On fast" value=${words.percent(worth.turns ? worth.fast_turns / worth.turns : null)} href=${addressOf("turns", scope, { tier: "fast" })}>${words.whole(worth.fast_turns)} of ${words.many(worth.turns, "turn")}<//>
       <${Card} name="redone" label="Redone" value=${words.whole(redone.turns)} href=${addressOf("savings", scope)}>${redone.turns ? `fast had worked on them for ${words.seconds(redone.seconds)}` : "marked, moved up or asked again"}<//>
       <${Card} name="errors" label="Errors" value=${words.whole(worth.failed)} href=${addressOf("turns", scope, { outcome: "FAILED" })}>failed${leftOut.refused > 0 && html`, and <a href=${addressOf("turns", scope, { outcome: "REFUSED" })}>${words.whole(leftOut.refused)} refused</a>`}<//>
@@ -61,8 +59,9 @@ function Bars({ name, title, days, byDay, of, format, scope }) {
 
 const ROWS = [["Name"], ["Spent", "number"], ["Turns", "number"], ["On fast", "number"], ["Redone", "number"], ["Failed", "number"]];
 
-const Group = ({ of, title, names, scope }) => html`
-  <${Block} title=${title} data-group=${of}>
+const Group = ({ of, title, names, scope }) =>
+  Object.keys(names).length > 0 &&
+  html`<${Block} title=${title} data-group=${of}>
     <${Table} label=${title} head=${ROWS}>
       ${Object.entries(names)
         .sort(([, one], [, other]) => (other.spent.usd ?? 0) - (one.spent.usd ?? 0) || other.turns - one.turns)
@@ -101,7 +100,6 @@ export default function Today({ query }) {
       ${!seesCallers() && html`<${Own} />`}
       <${Answered} answer=${answer} what="figures">${(worth) => html`
         <${Cards} worth=${worth} scope=${scope} />
-        <p class="muted" data-sentence>${worth.sentence}</p>
         <${Days} scope=${scope} />
         <div class="blocks">
           ${seesCallers() && html`<${Group} of="caller" title="By person" names=${worth.by_caller} scope=${scope} />`}

@@ -255,7 +255,7 @@ function Shown({ id, value, again }) {
           ...(seesCallers() ? [["Person", name("caller", turn.caller)]] : []),
           ["Client", name("client", turn.client)],
           ["Began", words.time(turn.at), words.fullTime(turn.at)],
-          ["Served by", name("target", turn.target)],
+          ["Served by", turn.target ? name("target", turn.target) : "nobody"],
           ["First token", words.seconds(turn.first_seconds)],
           ["Took", words.seconds(turn.seconds), "all its calls together"],
           ["Of that, Tandem", words.milliseconds(rows.reduce((sum, row) => sum + (row.overhead_ms ?? 0), 0)), "what the router itself added"],
