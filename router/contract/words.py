@@ -101,6 +101,11 @@ class Outcome(Word):
     INTERRUPTED = "INTERRUPTED"
     SUPERSEDED = "SUPERSEDED"
 
+    @property
+    def said(self) -> str:
+        """In people's words: a caller that left and one that sent a new message both interrupted their turn."""
+        return "interrupted" if self is Outcome.ABANDONED else self.lower().replace("_", " ")
+
 
 NOBODY_SERVED = (Outcome.FAILED, Outcome.REFUSED)
 

@@ -3,6 +3,7 @@
 import mmap
 import resource
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from router.cli import serving
 from router.cli.serving import PAGE_BYTES, allow_handles, find_spans, use_large_pages, welcome
 from router.config.load import find_config, load_config
+from router.contract.keys import KeyRing
 from router.wiring.build import known_names
 from tests.conftest import SIMULATED
 
@@ -130,3 +132,14 @@ def test_who_receives_the_words_of_turns_in_doubt_is_said_at_the_start(here):
     loaded = load_config(find_config(None), known_names())
 
     assert "Second opinion: simulated-fast (simulated) receives the words of turns in doubt." in welcome(loaded, "http://x")
+
+
+def test_where_keys_are_needed_the_first_requests_have_one_and_the_page_is_named(here):
+    (here / "config.yaml").write_text(SIMULATED)
+    loaded = load_config(find_config(None), known_names())
+    keyed = replace(loaded, keys=KeyRing((), {}))
+
+    assert "Bearer" not in welcome(loaded, "http://x")
+    assert welcome(keyed, "http://x").count(' -H "authorization: Bearer $TANDEM_KEY"') == 2
+    assert "keys add NAME" in welcome(keyed, "http://x")
+    assert "Page        http://x/\n" in welcome(loaded, "http://x")
