@@ -11,7 +11,7 @@ from router.contract.errors import RateLimited
 from router.contract.job import JobState
 from router.contract.stores import StoreUnusable
 from router.edge.control.panel import Asked
-from router.jobs.jobs import read_figures
+from router.jobs.jobs import Jobs, read_figures
 from router.jobs.panel import Polls, Responses
 from router.sessions.ended_jobs import EndedJobs
 from router.stores.sqlite.jobs import MemoryJobs
@@ -65,11 +65,9 @@ async def test_jobs_are_listed_newest_first_a_page_at_a_time(simulated):
 async def test_a_caller_that_is_known_by_a_targets_key_alone_is_no_admin(caller, key, listed):
     store = MemoryJobs(keep_seconds=3_600.0)
     await store.add(make_job("resp_1", ANN), MANY)
-    page = next(
-        page
-        for page in Responses(SimpleNamespace(state=SimpleNamespace(responses=None)), SimpleNamespace(store=store)).pages
-        if page.path == "/tandem/jobs"
-    )
+    (jobs := Jobs(lambda: store)).open_now()
+    pages = Responses(SimpleNamespace(state=SimpleNamespace(responses=None)), jobs).pages
+    page = next(page for page in pages if page.path == "/tandem/jobs")
 
     answer = await page.answer(Asked("req_1", caller, {}, {}, {}, None, key=key))
 
