@@ -51,6 +51,13 @@ def test_at_80_columns_it_takes_a_line_more():
     ]
 
 
+def test_the_page_is_named_next_to_the_addresses():
+    named = replace(REAL, page="http://127.0.0.1:4000/")
+
+    assert write_head(named, 140, Style())[0].endswith("Claude Code: http://127.0.0.1:4000   page: http://127.0.0.1:4000/")
+    assert write_head(named, 80, Style())[1] == "page: http://127.0.0.1:4000/"
+
+
 def test_without_a_model_it_says_so_and_how_to_get_one():
     lines = write_head(replace(REAL, is_simulated=True), 80, Style())
 
