@@ -45,8 +45,8 @@ ANSWERS = {
     "x-tandem-dropped": "What the request lost on its way to the target, by name, separated by commas; absent when nothing "
     "was lost ([bridges](../how-to/bridge-dialects.md)). Also the cap that a [budget](../how-to/give-others-a-key.md#budgets) "
     "puts on the answer.",
-    "x-tandem-budget": "How much of the caller's budget is spent, 0 to 1: of the day or the month, whichever is larger. Absent "
-    "without a budget, and below `budgets.warn_at`.",
+    "x-tandem-budget": "How much of the caller's budget was spent before this request, 0 to 1, and what was left: "
+    "`0.82; left_usd=0.0899; period=day`. Of the day or the month, whichever is nearer to its end. Absent without a budget.",
     "x-tandem-jobs": "The background jobs of this session that ended and were not collected, as in `resp_ab12=completed`, "
     "separated by commas; the newest eight. Absent when there are none.",
     "x-tandem-explain": "The decision as JSON, when asked for with `x-tandem-explain: full`.",

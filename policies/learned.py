@@ -11,7 +11,7 @@ from pydantic import Field
 from policies.reading import Weights, load_weights, read_weights, written_at
 from router.contract.features import HASHING, MARKS, Features
 from router.contract.opinions import Lean, Opinion, PolicyConfig
-from router.contract.personal import MARKED, BadTable, PersonalTable, load_personal
+from router.contract.personal import MARKED, BadTable, PersonalTable, TableUnreadable, load_personal
 from router.contract.request import RequestView
 from router.contract.signals import Signals, Turn
 from router.contract.words import SAID_WRONG, Tier, TurnKind
@@ -101,14 +101,16 @@ class LearnedPolicy:
         self._strength, self._nothing_asked = config.strength, config.nothing_asked
         self._config, self._weights = config, find_weights(config.weights)
         self._personal, faults = find_personal(config)
-        self.fault = "".join(faults).replace(config.personal, config.personal.rpartition("/")[2])
+        told = "".join(faults) if self._personal is None else ""
+        self.fault = told.replace(config.personal, config.personal.rpartition("/")[2])
         """Why the personal table is not used, if there is one. Without its folder: anybody may read it."""
         # A tool loop repeats one features object, found by identity: comparing two hundred numbers would cost more.
         self._known: dict[tuple[int, bool], tuple[Features, _Read]] = {}
 
     def look_again(self) -> str:
         """Why the personal table could not be used now. It blocks."""
-        return "".join(find_personal(self._config)[1])
+        table, faults = find_personal(self._config)
+        return "".join(faults) if table is None else ""
 
     def judge(self, request: RequestView, signals: Signals) -> tuple[Opinion, ...]:
         features, turn = signals.features, signals.turn
@@ -226,6 +228,8 @@ def find_personal(config: LearnedConfig) -> tuple[PersonalTable | None, tuple[st
     """The table, if words are hashed as they were then, and what is to be said of it."""
     try:
         table = load_personal(config.personal) if config.personal else None
+    except TableUnreadable as error:
+        return None, (f"{error}; it is used once it can be read",)
     except BadTable as error:
         return None, (f"{error}; it is not used, and tandem tune --apply writes it again",)
     if table is None or not table.kinds:

@@ -281,15 +281,22 @@ def test_systemd_finds_nothing_in_a_unit(kind, tmp_path):
     text = UNITS[kind].read_text()
     command = re.search(r"^ExecStart=(\S+)", text, re.MULTILINE).group(1)
     (tmp_path / "tandem.service").write_text(text.replace(command, sys.executable))
+    listening = [shutil.copy(path, tmp_path) for path in [UNITS[kind].with_name("tandem.socket")] if path.exists()]
 
     done = subprocess.run(
-        [analyze, "verify", *(["--user"] if kind == "user" else []), str(tmp_path / "tandem.service")],
+        [analyze, "verify", *(["--user"] if kind == "user" else []), str(tmp_path / "tandem.service"), *listening],
         capture_output=True,
         text=True,
         env={**os.environ, "XDG_RUNTIME_DIR": str(tmp_path)},
     )
 
-    assert (done.returncode, [line for line in done.stderr.splitlines() if "tandem.service" in line]) == (0, [])
+    assert (done.returncode, [line for line in done.stderr.splitlines() if "tandem." in line]) == (0, [])
+
+
+def test_the_socket_of_a_unit_listens_where_a_router_does_by_default():
+    usual = ServerSettings()
+
+    assert unit_settings(UNITS["user"].with_name("tandem.socket"))["ListenStream"] == f"{usual.host}:{usual.port}"
 
 
 @pytest.mark.parametrize("kind", UNITS)

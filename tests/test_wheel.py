@@ -32,7 +32,9 @@ def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(wheel):
 
     names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
 
-    templates = {f"router/cli/setup/templates/{name}" for name in ("tandem.service", "dev.tandem.router.plist")}
+    templates = {
+        f"router/cli/setup/templates/{name}" for name in ("tandem.service", "tandem.socket", "dev.tandem.router.plist")
+    }
     moved = {"tandem_command.py", *templates}
     assert names == {str(path.relative_to(ROOT)) for path in files} - {"router/cli/command.py"} | moved
     assert {"router/stores/sqlite/migrations/ledger/0001.sql", "policies/learned.weights"} <= names

@@ -7,7 +7,7 @@ import sys
 from router.cli import Ended
 from router.cli.common import add_config_argument, add_yes_argument, command_name, load_in_use, say
 from router.cli.routers import is_listening
-from router.cli.service import is_offered
+from router.cli.service import find_service
 from router.cli.service import run as run_service
 from router.cli.setup.facts import ask_codex, mcp_facts, open_store, read_facts, shell_here
 from router.cli.setup.interview import confirm, offer
@@ -179,18 +179,29 @@ def _connect(recipe: Recipe, facts: Facts, store: Store, arguments: argparse.Nam
             _show(changes, facts["key_value"] if facts["key_env"] else "")
             if not arguments.yes and not confirm(f"Point {recipe.name} at {facts['url']}?"):
                 return 1
-            connect(recipe, changes, store, facts["key_env"], has_mcp="mcp" in facts)
             if recipe.client == _CODEX and facts["catalogue"]:
                 store.keep_own(recipe.client, STORED_MODELS.name, facts["codex_models"])
+            connect(recipe, changes, store, facts["key_env"], has_mcp="mcp" in facts)
     except (CannotConnect, Busy, OSError) as error:
         raise _say_why(error) from error
     _say_what_follows(recipe, facts)
-    if not is_listening(facts["url"]):
-        tandem = command_name()
-        say(f"  the router is not running. Start it: {tandem} serve; at every login: {tandem} service install")
-        say("  Until it runs, a connected client waits a minute or more before it reports an error.")
-        if not arguments.yes and arguments.url is None and is_offered() and offer("Install the service now?"):
-            return run_service(argparse.Namespace(action="install", config=arguments.config))
+    return _say_when_away(recipe, facts["url"], arguments)
+
+
+def _say_when_away(recipe: Recipe, url: str, arguments: argparse.Namespace) -> int:
+    """What happens while the router is not running, and an offer to have it started."""
+    service, tandem = find_service() if arguments.url is None else None, command_name()
+    if service is not None and service.is_installed:
+        say(f"  The service starts the router {service.starts}.")
+        return 0
+    say(f"  While no router is running there, {recipe.name} waits a minute or more before it reports an error.")
+    if not is_listening(url):
+        say(f"  None is running now. To start it: {tandem} serve")
+    if service is None:
+        return 0
+    if not arguments.yes and offer(f"Install a service that starts it {service.starts}?"):
+        return run_service(argparse.Namespace(action="install", config=arguments.config, print=False))
+    say(f"  To have it started {service.starts}: {tandem} service install")
     return 0
 
 

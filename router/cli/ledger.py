@@ -114,6 +114,8 @@ def _describe(name: str, one: FileState) -> Iterator[str]:
             yield f"           shrinks only while no router runs: {command_name()} ledger compact"
         span = f", from {_day(one.oldest)} to {_day(one.newest)}" if one.oldest and one.newest else ""
         yield f"           {', '.join(f'{rows} {table}' for table, rows in one.rows if rows) or 'no rows'}{span}"
+        if one.problem:
+            yield f"           that is without its log, which cannot be read: {one.problem}"
     if (owner := find_owner(one.path)) is not None:
         yield f"           in use by the router {owner}"
     for copy in one.copies:
@@ -176,7 +178,9 @@ def _say_rows(rows: dict[str, int]) -> str:
 def _list_items(files: Files) -> Iterator[Item]:
     named = dict(_find_databases(files))
     key = files.ledger.with_name(f"{files.ledger.name}.key") if files.ledger is not None else None
-    plain = {"config.yaml": files.config, "keys.yaml": files.keys, "personal.json": files.personal, "tandem.db.key": key}
+    personal = files.personal
+    plain = {"config.yaml": files.config, "keys.yaml": files.keys, "personal.json": personal, "tandem.db.key": key}
+    plain["personal.json.before"] = personal.with_name(f"{personal.name}.before")
     named |= {name: path for name, path in plain.items() if path is not None and path.is_file()}
     named |= {f"{OWN}{number}.py": path for number, path in enumerate(files.policies) if path.is_file()}
     for name, path in named.items():

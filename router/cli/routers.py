@@ -44,7 +44,7 @@ class Router(NamedTuple):
     certificate: str = ""
 
     pid: int = 0
-    """Its process, or the workers' parent."""
+    """Its process, or the workers' parent. 0 once it has ended."""
     version: str = ""
     fingerprint: str = ""
     """Of the config in use."""
@@ -55,7 +55,8 @@ class Router(NamedTuple):
     """Started by a service manager, which may restart it."""
 
     def is_running(self) -> bool:
-        return is_listening(self.url, _LISTEN_SECONDS)
+        # Where a service manager listens, connecting would start the router.
+        return (not self.is_service or is_alive(self.pid)) and is_listening(self.url, _LISTEN_SECONDS)
 
     def __repr__(self) -> str:
         return f"Router({self.url!r})"
@@ -79,7 +80,18 @@ def record_of(loaded: "LoadedConfig", config: Path | None, url: str, key: str, *
 def _is_service() -> bool:
     """Whether systemd, launchd or a container started this process."""
     by_launchd = sys.platform == "darwin" and os.getppid() == 1
-    return by_launchd or os.getpid() == 1 or os.environ.get("SYSTEMD_EXEC_PID") == str(os.getpid())
+    named = (os.environ.get("SYSTEMD_EXEC_PID"), os.environ.get("LISTEN_PID"))
+    return by_launchd or os.getpid() == 1 or str(os.getpid()) in named
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return pid > 0
 
 
 def note_reload(router: Router, taken: "LoadedConfig") -> None:
@@ -105,7 +117,7 @@ def note_router(router: Router) -> None:
 
 
 def leave_router(router: Router) -> None:
-    """Drop the key, or the record if it has no ledger, unless another router took the ledger or address."""
+    """Drop the key and the process, or the record if it has no ledger, unless another router took the ledger or address."""
     with contextlib.suppress(NoHome, OSError):
         folder = state_folder() / _FOLDER
         known = _read(_file_of(router, folder))
@@ -114,7 +126,7 @@ def leave_router(router: Router) -> None:
         if router.ledger is None:
             _file_of(router, folder).unlink(missing_ok=True)
         else:
-            _write(known._replace(key=""), folder)
+            _write(known._replace(key="", pid=0), folder)
 
 
 def known_routers() -> list[Router]:

@@ -19,7 +19,7 @@ from router.cli.routers import url_of
 from router.cli.serving import Order, Serving, explained, refuse_unrecorded
 from router.cli.workers import count_workers, read_worker_count
 from router.config.load import find_config
-from router.edge.server import bind
+from router.edge.server import open_listeners
 from router.telemetry import events
 from router.telemetry.colour import can_redraw
 
@@ -82,7 +82,8 @@ def run(arguments: argparse.Namespace) -> int:
             from router.cli.workers.group import serve_group
 
             return serve_group(order, loaded)
-        with bind(order.host, order.port, needs_keys=loaded.keys is not None) as listener:
+        [listener] = open_listeners(order.host, order.port, 1, needs_keys=loaded.keys is not None)
+        with listener:
             return Serving(order, loaded, listener, screen=screen).run()
 
 

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from router.cli import Ended
 from router.cli.routers import find_router, is_listening
+from router.contract.spending import as_units, show_usd
 from router.stores.sqlite.one_session import read_session
 
 EXAMPLES = (
@@ -102,12 +103,16 @@ def ask_budget(url: str, key: str) -> object:
 
 
 def say_left(budget: object) -> str:
+    """What is left of the day or the month, where that is less."""
+    found: list[tuple[float, float, str]] = []
     for period, words in (("day", "left today"), ("month", "left this month")):
-        own = budget.get(period) if isinstance(budget, dict) else None
-        left = own.get("left_usd") if isinstance(own, dict) else None
-        if isinstance(left, int | float):
-            return f"{left:.2f} USD {words}"
-    return ""
+        match budget.get(period) if isinstance(budget, dict) else None:
+            case {"left_usd": int() | float() as left, "limit_usd": int() | float() as limit}:
+                found.append((left, limit, words))
+    if not found:
+        return ""
+    left, limit, words = min(found)
+    return f"{show_usd(as_units(left)).removesuffix(' USD')} of {show_usd(as_units(limit))} {words}"
 
 
 def describe(rows: list[tuple[str, str, str]]) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from router.cli import Ended
 from router.cli.common import add_config_argument, add_json_argument, command_name, print_json, say
 from router.cli.reaching import RUNNING_URL, find_path, find_running
-from router.cli.routers import Router, all_routers, is_tandem
+from router.cli.routers import Router, all_routers, find_at, is_alive, is_tandem
 from router.cli.status import describe
 from router.screen.figures import plural
 from router.stores.sqlite.lock import find_owner
@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"stopped the router at {router.url} (pid {pid}){waited}, in {took:.1f} s")
     if router.is_service:
         say("a service manager started it, and may start it again")
-        say(f"  hint: {command_name()} service remove, systemctl stop or docker stop ends that")
+        say(f"  hint: {command_name()} service remove, systemctl --user stop tandem.socket or docker stop ends that")
     return 0
 
 
@@ -54,7 +54,7 @@ def _find_process(router: Router) -> int:
     owner = find_owner(router.ledger) if router.ledger is not None else None
     pid = owner.pid if owner is not None else 0
     if not pid and is_tandem(router.url, _ASK_SECONDS):
-        pid = router.pid
+        pid = (find_at(router.url) or router).pid  # its service manager may have started it for this question
     if not pid:
         raise Ended(1, f"which process serves {router.url} is not known\n  hint: stop it where it was started, with Ctrl-C")
     return pid
@@ -81,13 +81,12 @@ def _signal(pid: int, *, is_now: bool, router: Router) -> None:
 
 
 def _has_ended(pid: int, router: Router) -> bool:
-    """Whether address and ledger are free. The process may stay until its parent reaps it."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+    """Whether address and ledger are free. The process may stay until its parent reaps it.
+
+    Nothing connects: where a service manager listens, that would start the router again.
+    """
+    if not is_alive(pid):
         return True
-    if router.is_running():
+    if any(known.started_at == router.started_at and known.pid for known in all_routers()):
         return False
-    if router.ledger is not None:
-        return find_owner(router.ledger) is None
-    return not any(known.started_at == router.started_at for known in all_routers())
+    return router.ledger is None or find_owner(router.ledger) is None

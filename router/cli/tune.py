@@ -17,7 +17,7 @@ from router.cli.progress import Progress
 from router.config.load import LoadedConfig
 from router.contract.decision import ESTIMATE
 from router.contract.features import pack_places
-from router.contract.personal import BadTable, PersonalTable, load_personal
+from router.contract.personal import BadTable, PersonalTable, TableUnreadable, load_personal
 from router.contract.stores import StoreUnusable
 from router.past.cases import Case, Sample
 from router.past.marks import Taught, merge
@@ -193,6 +193,8 @@ def _write_table(taught: Taught | None, loaded: LoadedConfig, history: PastFiles
         return False
     try:
         old = load_personal(str(path)) or PersonalTable(weights)
+    except TableUnreadable as error:
+        raise Ended(1, f"not applied: {error}") from error
     except BadTable as error:
         say(f"{error}; it is written again")
         old = PersonalTable(weights)

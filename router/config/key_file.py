@@ -154,7 +154,7 @@ def read_key_file(path: Path) -> KeyFile:
     """Raises `ConfigError`, also if others can read it."""
     if not path.exists():
         raise ConfigError(str(path), [Fault("file", "does not exist", HOW_TO_MAKE)])
-    if may_others_read(path):
+    if path.is_file() and may_others_read(path):
         raise ConfigError(str(path), [Fault("file", "other users of this machine may read it", f"chmod 600 {path}")])
     text, source, _ = read_config(path)
     return parse_keys(text, source)

@@ -13,7 +13,7 @@ from router.contract.limits import Limits
 from router.contract.shared import SharedTerms
 from router.contract.spending import find_zone
 from router.contract.webhooks import JobWebhook
-from router.contract.words import PassedRoute, Preference, Subagents, Tier
+from router.contract.words import NearBudget, PassedRoute, Preference, Subagents, Tier
 
 RELEASE = 3
 """The second number of Tandem's version: settings change with it."""
@@ -89,7 +89,10 @@ class BudgetsSettings(Settings):
     time_zone: str = "UTC"
     """Where days and months begin: a name such as Europe/Berlin. After a reload, it counts from the next day and month."""
     warn_at: float = Field(default=0.8, gt=0, le=1)
-    """The share of a budget from which answers report spending, in `x-tandem-budget`."""
+    """The share of a budget from which it is nearly spent: a notice says so, and decisions lean to fast (`near`)."""
+    near: NearBudget = NearBudget.LEAN
+    """What `auto` does near the end of a budget. lean: from `warn_at` on it leans to fast, and from 95 % on, or where the rest
+    does not cover a deep answer, it is fast. refuse: it decides as ever, and is refused where the rest does not cover that."""
 
     @field_validator("time_zone")
     @classmethod

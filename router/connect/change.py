@@ -1,5 +1,6 @@
 """Connecting and undoing: changes are planned first, then made together or not at all."""
 
+import contextlib
 import json
 import re
 from collections.abc import Iterable, Mapping
@@ -213,7 +214,8 @@ def connect(recipe: Recipe, changes: Iterable[Change], store: Store, key_env: st
             store.forget(recipe.client, [])
         raise
     record.folders = [*map(str, made), *record.folders]
-    store.save(recipe.client, record)
+    with contextlib.suppress(OSError):  # the disk is full now: undo will leave the new folders, empty
+        store.save(recipe.client, record)
 
 
 def undo(recipe: Recipe, changes: Iterable[Change], store: Store) -> list[Path]:

@@ -31,6 +31,10 @@ class BadTable(ValueError):
     pass
 
 
+class TableUnreadable(BadTable):
+    """There may be a table that a later try can read."""
+
+
 @dataclass(frozen=True, slots=True)
 class Kind:
     """Similar asks: what each of their places says (0 to 1), and the log-odds they add."""
@@ -100,13 +104,14 @@ class PersonalTable:
 
 
 def load_personal(path: str) -> PersonalTable | None:
-    """None without a file. Raises `BadTable`."""
+    """None without a file. Raises `BadTable`: `TableUnreadable` also where its folder, or the target of a link, is missing."""
+    file = Path(path)
     try:
-        content = Path(path).read_bytes()
-    except FileNotFoundError:
-        return None
+        content = file.read_bytes()
     except OSError as error:
-        raise BadTable(f"{path}: {error.strerror}") from error
+        if isinstance(error, FileNotFoundError) and file.parent.is_dir() and not file.is_symlink():
+            return None
+        raise TableUnreadable(f"{path}: {error.strerror}") from error
     try:
         return read_personal(content)
     except BadTable as error:

@@ -19,10 +19,24 @@ class Period(Word):
     def adjective(self) -> str:
         return "daily" if self is Period.DAY else "monthly"
 
+    @property
+    def possessive(self) -> str:
+        return "today's" if self is Period.DAY else "this month's"
+
 
 class Span(NamedTuple):
     begins: float
     ends: float
+
+
+class Standing(NamedTuple):
+    """How near a caller is to the end of its budgets."""
+
+    share: float
+    """How much is spent of the budget of which most is: 1 is all."""
+    period: Period
+    uncovered: frozenset[str]
+    """Targets whose usual answer costs more than is left."""
 
 
 def read_ago(text: str) -> float | None:

@@ -115,6 +115,13 @@ class Preference(Word):
     QUALITY = "quality"
 
 
+class NearBudget(Word):
+    """What becomes of decisions near the end of a budget."""
+
+    LEAN = "lean"
+    REFUSE = "refuse"
+
+
 class Subagents(Word):
     """Where clients' subagents go."""
 

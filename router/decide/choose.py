@@ -63,7 +63,7 @@ def choose(rules: Rules, request: RequestView, signals: Signals, opinions: Opini
         targets,
         choice.spill if rules.spill_over else (),
         score,
-        _because(choice, spared, signals) if spared or signals.prompt.late_range else choice.because,
+        _because(choice, spared, signals, was_asked_for) if spared or signals.prompt.late_range else choice.because,
         choice.decided_by,
         opinions,
         signals,
@@ -80,8 +80,10 @@ def choose(rules: Rules, request: RequestView, signals: Signals, opinions: Opini
     )
 
 
-def _because(choice: _Choice, spared: str, signals: Signals) -> str:
-    told = f"{choice.because}; {spared}, and nothing else can serve this" if spared else choice.because
+def _because(choice: _Choice, spared: str, signals: Signals, was_asked_for: bool) -> str:
+    told = f"{choice.because}; {spared}" if spared else choice.because
+    if spared and not was_asked_for:
+        told += ", and nothing else can serve this"
     return f"{told}; {LATE_COUNT}" if signals.prompt.late_range else told
 
 

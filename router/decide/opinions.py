@@ -18,6 +18,8 @@ from router.contract.words import PERSONS_KINDS
 
 PERSONAL, SECOND_OPINION = "personal", "second_opinion"
 """Sources of the config's own offset and of another target's opinion."""
+ASIDE = frozenset({PERSONAL, "budget"})
+"""Sources of leans that are not about the turn."""
 CLOSED, MAX_WAIT, LOADING = "retry_after", "max_wait", "loading"
 """Sources of rule-outs that targets or the config cause."""
 _MAX_LOG_ODDS = 20.0

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from router.contract.caller import SessionKey
 from router.contract.entry import Attempt
-from router.contract.errors import BadRequest, CallerKey, TandemError, TiersBusy, UpstreamLoading, UpstreamRefused
+from router.contract.errors import BadRequest, BudgetSpent, CallerKey, TandemError, TiersBusy, UpstreamLoading, UpstreamRefused
 from router.contract.exchange import Exchange, Passed, saying_why
 from router.contract.facts import AttemptEnded, Decided, Dequeued, Ending, StateRefused
 from router.contract.relay import Adapter, Dialing, Headers, Sink
@@ -117,7 +117,7 @@ class Dispatcher:
             if live.windows and step.target in live.windows:
                 reachable = dataclasses.replace(reachable, target=live.known(reachable.target))
             if context.holding is not None:
-                context, reachable = await _admit(context, context.holding, reachable)
+                context, reachable = await _admit(context, context.holding, reachable, tried)
             if waiting is not None and not tried and context.decided.missed:
                 self._note_missed(context, context.decided.missed)
             if live.closed_until > context.exchange.began and not tried:
@@ -229,9 +229,17 @@ class Dispatcher:
             return (f"cannot be served: {error.message}",)
 
 
-async def _admit(context: DispatchContext, holding: Holding, reachable: Reachable) -> tuple[DispatchContext, Reachable]:
+async def _admit(
+    context: DispatchContext, holding: Holding, reachable: Reachable, tried: Sequence[Tried]
+) -> tuple[DispatchContext, Reachable]:
     """Take what an attempt needs of its caller's limits, and cap its answer by what was left of a budget."""
-    if told := await holding.admit(reachable.target):
+    try:
+        told = await holding.admit(reachable.target)
+    except BudgetSpent as error:
+        if failed := failed_in_words(tried, reachable.target.name):
+            raise error.reworded(f"{failed}, and {error.message}") from error
+        raise
+    if told:
         context = replace(context, carried={tier: (*context.carried.get(tier, ()), *told) for tier in Tier})
     return context, reachable if holding.cap is None else reachable.capped(holding.cap)
 

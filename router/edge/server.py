@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import ipaddress
 import logging
+import os
 import signal
 import socket
 import sys
@@ -23,7 +24,10 @@ from router.edge.listener import BACKLOG, Listener, Place
 from router.edge.shedding import MemoryWatch
 from router.edge.tls import TlsFiles
 from router.edge.websocket.connection import SocketConnection
+from router.telemetry import events
 
+_FIRST_PASSED = 3
+"""Where systemd puts the sockets that it passes."""
 _LOOK_SECONDS = 0.05
 _ACCEPT_SECONDS = 1.0
 _KEPT_SECONDS = 0.5
@@ -73,6 +77,36 @@ def bind(host: str, port: int, *, needs_keys: bool = False) -> socket.socket:
         raise CannotListen(f"cannot listen on {host}:{port}: {error.strerror}\n  hint: {hint}") from error
     listener.setblocking(False)
     return listener
+
+
+def open_listeners(host: str, port: int, count: int, *, needs_keys: bool = False) -> list[socket.socket]:
+    """The socket that a service manager passes, or our own: one for each worker, or one for all. Raises `CannotListen`."""
+    if (passed := _take_passed(needs_keys=needs_keys)) is not None:
+        with contextlib.suppress(OSError):
+            named = [found[4][:2] for found in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
+            if (at := passed.getsockname()[:2]) not in named:
+                where = "{}:{}, and the config names {}:{}".format(*at, host, port)
+                events.config_warned(warning=f"the service listens on {where}; tandem service install changes the service")
+        return [passed]
+    return bind_several(host, port, count, needs_keys=needs_keys) if count > 1 else [bind(host, port, needs_keys=needs_keys)]
+
+
+def _take_passed(*, needs_keys: bool) -> socket.socket | None:
+    """The listening socket of systemd's `LISTEN_FDS`, on loopback unless callers need keys. Raises `CannotListen`."""
+    if os.environ.get("LISTEN_PID") != str(os.getpid()):
+        return None
+    if (count := os.environ.get("LISTEN_FDS", "")) != "1":
+        raise CannotListen(f"the service passes {count or 'no'} sockets\n  hint: one ListenStream= is supported")
+    with contextlib.ExitStack() as refused:
+        passed = refused.enter_context(socket.socket(fileno=_FIRST_PASSED))
+        if passed.family == socket.AF_UNIX or not passed.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+            hint = "ListenStream=127.0.0.1:4000, without Accept="
+            raise CannotListen(f"the socket that the service passes is not one that listens for TCP\n  hint: {hint}")
+        check_host(passed.getsockname()[0], needs_keys=needs_keys)
+        passed.set_inheritable(False)  # agents and other children must not hold the address
+        passed.setblocking(False)
+        refused.pop_all()
+    return passed
 
 
 def can_balance() -> bool:

@@ -9,8 +9,8 @@ import math
 from typing import NamedTuple
 
 from router.contract.errors import NotPermitted
-from router.contract.facts import Decided
 from router.contract.request import JsonObject, RequestView
+from router.contract.signals import TokenCount
 from router.contract.spending import UNITS_PER_USD, as_units_above
 from router.contract.target import Price, Target
 from router.contract.words import Feature
@@ -61,6 +61,11 @@ class Bound(NamedTuple):
     def least_units(self) -> int:
         return self.units(self.least_tokens)
 
+    @property
+    def usual_units(self) -> int:
+        """What an answer of the expected length may cost."""
+        return self.units(min(self.most_tokens, max(self.least_tokens, self.expected_tokens)))
+
     def choose_units(self, free: int) -> int:
         """What to hold of this much: enough for an answer that is far longer than expected, or else half.
 
@@ -82,10 +87,9 @@ class Bound(NamedTuple):
         return micros / self.token_micros if self.token_micros else math.inf
 
 
-def measure(decided: Decided) -> RequestSize:
-    view, prompt = decided.view, decided.decision.signals.prompt
+def measure(view: RequestView, prompt: TokenCount) -> RequestSize:
     is_unseen = Feature.FILES in view.needs or (view.previous_response_id is not None and view.continued is None)
-    tokens = None if is_unseen else max(prompt.high, decided.decision.prompt_tokens) + view.image_count * _MORE_FOR_AN_IMAGE
+    tokens = None if is_unseen else max(prompt.high, prompt.tokens) + view.image_count * _MORE_FOR_AN_IMAGE
     limit, least = _read_limit(view), LEAST_ANSWER_TOKENS
     if read_thinking_budget(view.dialect, view.body):
         least += LEAST_THINKING_TOKENS

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, tzinfo
+from operator import attrgetter
 
 from msgspec import Struct
 
@@ -25,19 +26,22 @@ from router.contract.exchange import Exchange
 from router.contract.facts import AttemptEnded, Decided, Fact, QuestionEnded
 from router.contract.notices import Notice, Trouble
 from router.contract.relay import Headers
-from router.contract.request import Json
+from router.contract.request import Json, RequestView
 from router.contract.rights import Rights, rights_in
-from router.contract.spending import Period, Span, as_usd, show_usd, span_of
+from router.contract.signals import Signals
+from router.contract.spending import UNITS_PER_USD, Period, Span, Standing, as_usd, show_usd, span_of
 from router.contract.stores import RETRY_AFTER_SECONDS, StoreUnusable
 from router.contract.target import Target
+from router.contract.words import Operation
 from router.dialects.hosts import find_longest_limit
 from router.limits.accounts import FIRST_LENGTH, Account, Budget, Limited, limits_of
-from router.limits.bounds import Bound, RequestSize, bound_of, bound_of_question
+from router.limits.bounds import Bound, RequestSize, bound_of, bound_of_question, measure
 from router.limits.money import Money
 from router.limits.whole import ALONE
 from router.telemetry import events
 
 HEADER = "x-tandem-budget"
+_SHOWN_UNITS = UNITS_PER_USD // 10_000
 _HELD_RETRY_SECONDS = 5.0
 """When to try again where requests under way hold the rest: nobody knows when they end, or how much they leave."""
 ReadSpending = Callable[[Span], Mapping[str, int]]
@@ -57,6 +61,7 @@ class Terms(Struct, frozen=True):
         return [name for name, rights in (self.rights or {}).items() if rights.has_budget]
 
 
+_share = attrgetter("share")
 Spending = list[tuple[Period, Span, Mapping[str, int]]]
 """What the ledger says that each caller has spent in the present day and month."""
 
@@ -198,6 +203,21 @@ class Budgets:
         """How much of a caller's budget is spent, 0 to 1: of the day or the month, where it is more."""
         return max((limited.share for limited in self.limits_of(caller, self._rights_of(caller))), default=0.0)
 
+    def standing(self, view: RequestView, signals: Signals) -> Standing | None:
+        """How near a request's caller is to the end of its budgets; None without one, and where no file was read yet."""
+        caller = view.caller.name
+        rights, account = self._rights_of(caller), self._accounts.get(caller)
+        if not rights.has_budget or account is None or view.operation is Operation.COUNT_TOKENS:
+            return None
+        budgets = account.budgets(self._now(), self._terms.zone)
+        if budgets is None:
+            return None
+        limits = limits_of(budgets, rights)
+        nearest, free = max(limits, key=_share), min(budget.free(limit) for budget, limit in limits)
+        size, targets = measure(view, signals.prompt), [status.target for status in signals.statuses.values()]
+        dear = [each.name for each in targets if each.price is not None and self.bound(caller, size, each).usual_units > free]
+        return Standing(nearest.share, nearest.budget.period, frozenset(dear))
+
     def limits_of(self, caller: str, rights: Rights) -> list[Limited]:
         return limits_of(self.budgets_of(caller), rights) if rights.has_budget else []
 
@@ -235,14 +255,15 @@ class Budgets:
         """
         lacking, own = [limited for limited in money.limits if limited.lacks(units)], money.units
         needed = f"{show_usd(own + units)} for its prompt and a short answer"
-        first = f"{further} is not tried: " if further else ""
+        if further:
+            return self._refuse_further(lacking, own, f"{further} is not tried: this request needs {needed} there")
         for budget, limit in lacking:
             if own + units > limit:
                 whole = f"your whole {budget.period.adjective} budget of {show_usd(limit)}"
-                return BudgetSpent(f"{first}this request needs {needed}, which is more than {whole}: shorten the prompt")
+                return BudgetSpent(f"this request needs {needed}, which is more than {whole}: shorten the prompt")
         spent = [limited for limited in lacking if limited.budget.spent + own + units > limited.limit]
         budget, limit = max(spent or lacking, key=lambda limited: limited.budget.span.ends)
-        name = f"{first}your {budget.period.adjective} budget of {show_usd(limit)}"
+        name = f"your {budget.period.adjective} budget of {show_usd(limit)}"
         if not spent:
             others = show_usd(budget.held_by_all - own)
             words = f"{show_usd(budget.spent)} is spent, and other requests hold {others} until they end"
@@ -259,11 +280,20 @@ class Budgets:
         told = f"{name} is used up: {words}. It is full again at {self._say_end(budget)}"
         return BudgetSpent(told, retry_after_seconds=seconds)
 
+    def _refuse_further(self, lacking: list[Limited], own: int, needed: str) -> TandemError:
+        """Another attempt at the targets that are covered may succeed, so the budget does not count as used up."""
+        budget, limit = max(lacking, key=lambda limited: limited.budget.span.ends)
+        left = max(0, budget.free(limit) + own)
+        whole = f"your {budget.period.adjective} budget of {show_usd(limit)}"
+        return BudgetSpent(f"{needed}, and {show_usd(left)} of {whole} is left", retry_after_seconds=_HELD_RETRY_SECONDS)
+
     def headers(self, limits: list[Limited]) -> Headers:
-        """What an answer tells its caller of its budgets."""
-        share = max(limited.share for limited in limits)
+        """What an answer tells its caller of the budget of which most is spent."""
+        nearest = max(limits, key=_share)
+        budget, limit = nearest
         # Rounded down: 1.00 is for a budget that is spent to the last cent.
-        return ((HEADER, f"{int(share * 100) / 100:.2f}"),) if share >= self._terms.warn_at else ()
+        share, left = int(nearest.share * 100) / 100, max(0, limit - budget.spent) // _SHOWN_UNITS * _SHOWN_UNITS
+        return ((HEADER, f"{share:.2f}; left_usd={as_usd(left):.4f}; period={budget.period}"),)
 
     def tell_near(self, caller: str, limits: list[Limited]) -> None:
         for budget, limit in limits:

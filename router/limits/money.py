@@ -55,7 +55,7 @@ class Money(Reservation):
     def __init__(self, owner: Owner, caller: str, rights: Rights, decided: Decided | None = None) -> None:
         super().__init__()
         self._owner, self.caller, self.units = owner, caller, 0
-        self._size = measure(decided) if decided is not None else _NO_SIZE
+        self._size = _NO_SIZE if decided is None else measure(decided.view, decided.decision.signals.prompt)
         self._is_streaming = decided is not None and decided.view.is_streaming
         self.cap: Cap | None = None
         """Of the answer to the next attempt."""

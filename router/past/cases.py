@@ -12,7 +12,7 @@ from router.contract.past import MarkedTurn
 from router.contract.personal import MARKED
 from router.contract.request import Moment
 from router.contract.words import Dialect, Operation, Outcome, Tier, TurnKind
-from router.decide.opinions import PERSONAL
+from router.decide.opinions import ASIDE
 from router.dialects.requests import read_request
 from router.past import rows
 from router.past.history import CHARS_PER_TOKEN, PastSession, PastTurn, Size, size_of_turn, size_of_work
@@ -260,7 +260,7 @@ def _as_case(turn: Turn, regrets: tuple[RegretSign, ...]) -> Case:
 
 def _keep(kept: rows.Kept, kind: TurnKind) -> Kept:
     """Earlier results of `tandem tune` are left out, or they would count twice."""
-    leans = (lean for policy, lean in kept.leans if policy != PERSONAL and not lean.because.startswith(MARKED))
+    leans = (lean for policy, lean in kept.leans if policy not in ASIDE and not lean.because.startswith(MARKED))
     opinions = tuple(Lean(lean.log_odds, lean.because) for lean in leans)
     return Kept(opinions, max(0, kept.prompt_tokens), kept.decided_by, kind, kept.weights)
 

@@ -18,7 +18,7 @@ from router.contract.signals import Signals, TokenCount, Turn
 from router.contract.words import DEFAULT_DIALECT, Operation, Tier, TurnKind
 from router.decide.choose import decide
 from router.decide.estimate import estimates_of, flip_of, weighing_of
-from router.decide.opinions import PERSONAL
+from router.decide.opinions import ASIDE
 from router.decide.yardstick import TOOL_SECONDS, Took
 from router.dialects.requests import read_request
 from router.house import House
@@ -137,7 +137,7 @@ def _decide_again(house: House, economics: Economics, opinions: Sequence[Opinion
 
 
 def _as_choice(decision: Decision) -> Choice:
-    leans = [lean.log_odds for policy, lean in decision.opinions.leans if policy != PERSONAL]
+    leans = [lean.log_odds for policy, lean in decision.opinions.leans if policy not in ASIDE]
     weighing = weighing_of(decision)
     return Choice(
         tier=decision.tier,

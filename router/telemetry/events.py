@@ -477,7 +477,7 @@ def clock_leapt(*, seconds: float) -> None:
 
 
 def budget_near(*, caller: str, period: str, spent_usd: float, limit_usd: float) -> None:
-    """A caller has spent the part of its budget from which on answers say so (`budgets.warn_at`). Once in a day or month."""
+    """A caller has spent the share of a budget from which it is nearly spent (`budgets.warn_at`). Once in a day or month."""
     _log.warning("budget.near", caller=caller, period=period, spent_usd=spent_usd, limit_usd=limit_usd)
 
 

@@ -24,7 +24,7 @@ from router.contract.rights import BOTH_TIERS, Rights
 from router.contract.spending import find_zone
 from router.contract.stores import StoreUnusable
 from router.contract.target import Target
-from router.contract.words import Subagents, Tier
+from router.contract.words import NearBudget, Subagents, Tier
 from router.decide.opinions import Rules
 from router.dialects.histories import Histories
 from router.dispatch.dispatch import Dispatcher
@@ -58,7 +58,7 @@ from router.upstream.pool import Pool
 from router.wiring.built import Built
 from router.wiring.key_watch import KeyWatch
 from router.wiring.own_policies import Guarded, list_hooks, open_policy
-from router.wiring.registry import ADAPTERS, POLICIES, BackgroundPolicy, RightsPolicy, SubagentPolicy
+from router.wiring.registry import ADAPTERS, POLICIES, BackgroundPolicy, BudgetPolicy, RightsPolicy, SubagentPolicy
 from router.wiring.reloader import Reloader
 from router.wiring.revoking import Revoking
 from router.wiring.secret_watch import SecretWatch
@@ -272,7 +272,7 @@ def build_plan(loaded: LoadedConfig, state: State, clock: Callable[[], float] = 
         for plan in loaded.targets
     }
     rights = keys.rights if keys is not None else None
-    policies = _choose_policies(loaded, rights)
+    policies = _choose_policies(loaded, rights, state.budgets)
     limits = _limit_callers(loaded, rights, state, policies)
     rules = Rules(
         policies=policies,
@@ -309,12 +309,15 @@ def build_plan(loaded: LoadedConfig, state: State, clock: Callable[[], float] = 
     )
 
 
-def _choose_policies(loaded: LoadedConfig, rights: Mapping[str, Rights] | None) -> tuple[Policy, ...]:
+def _choose_policies(loaded: LoadedConfig, rights: Mapping[str, Rights] | None, budgets: Budgets) -> tuple[Policy, ...]:
     policies: dict[str, Any] = dict(POLICIES)
     chosen: list[Policy] = [policies[name](settings) for name, settings in loaded.policies]
     chosen += [Guarded(own) for own in loaded.own_policies]
     if rights is not None and any(own.tiers != BOTH_TIERS for own in rights.values()):
         chosen.append(RightsPolicy(rights))
+    near = loaded.config.budgets
+    if near.near is NearBudget.LEAN and any(own.has_budget for own in (rights or {}).values()):
+        chosen.append(BudgetPolicy(budgets.standing, near.warn_at))
     if loaded.config.subagents is not Subagents.AUTO:
         chosen.append(SubagentPolicy(Tier(loaded.config.subagents)))
     return tuple(chosen)

@@ -6,6 +6,7 @@ from adapters.openai_http import OpenAiHttpAdapter
 from adapters.simulated import SimulatedAdapter
 from policies.background import BackgroundPolicy as BackgroundPolicy
 from policies.boundary import BoundaryPolicy
+from policies.budget import BudgetPolicy as BudgetPolicy
 from policies.capability import CapabilityPolicy
 from policies.effort import EffortPolicy
 from policies.learned import LearnedPolicy as LearnedPolicy

@@ -11,7 +11,7 @@ from router.notices.alerts import NoticeBoard
 from router.stores.sqlite.alarm import Failing
 from router.stores.sqlite.files import DAMAGED
 from router.stores.sqlite.writer import SqliteWriter
-from router.wiring.key_watch import KeyWatch
+from router.wiring.key_watch import LOOK_SECONDS, KeyWatch
 from router.wiring.own_policies import list_troubles
 from router.wiring.registry import LearnedPolicy
 from router.wiring.reloader import Reloader
@@ -24,7 +24,6 @@ _MEANWHILE = {
     "responses": "new ones wait in memory, and requests for others are answered with 503",
     "jobs": "requests with background: true are answered with 503",
 }
-_LOOK_SECONDS = 5.0
 
 
 class TableWatch:
@@ -48,9 +47,9 @@ class TableWatch:
         return Notice(Trouble.STORE_AWAY, "personal", self._since, f"what your marks taught is missing: {fault}", _HINT)
 
     async def watch(self) -> None:
-        """Look every few seconds, as long as the router runs."""
+        """Look every two seconds, as long as the router runs."""
         while self._reloader is not None:
-            await asyncio.sleep(_LOOK_SECONDS)
+            await asyncio.sleep(LOOK_SECONDS)
             faulty = [policy for policy in self._find() if policy.fault]
             if faulty and not await asyncio.to_thread(faulty[0].look_again):
                 await self._reloader.build_again()

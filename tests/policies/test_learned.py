@@ -354,6 +354,7 @@ def test_a_table_of_other_weights_is_used_and_to_be_fitted_again(tmp_path):
     assert policy.judge(ask(), make_signals(text=MARKED))[1].log_odds == 5.0
     (warning,) = LearnedConfig(personal=str(tmp_path / "personal.json")).warnings
     assert "was fitted to other weights; it is used" in warning
+    assert (policy.fault, policy.look_again()) == ("", "")
 
 
 def test_a_table_of_another_hashing_is_not_used_and_that_is_a_warning(tmp_path):
@@ -362,4 +363,6 @@ def test_a_table_of_another_hashing_is_not_used_and_that_is_a_warning(tmp_path):
     assert policy.judge(ask(), make_signals(text=MARKED)) == POLICY.judge(ask(), make_signals(text=MARKED))
     (warning,) = LearnedConfig(personal=str(tmp_path / "personal.json")).warnings
     assert "hashes words in another way, so it is not used" in warning
+    assert policy.fault == warning.replace(f"{tmp_path}/", "")
+    assert policy.look_again() == warning
     assert LearnedConfig(personal=str(tmp_path / "none.json")).warnings == ()

@@ -17,7 +17,7 @@ from router.wiring.build import build_plan, known_names
 from tests.tools.http import LONG, call, chat, request_bytes
 from tests.tools.running import read_entries, running, two_targets
 from tests.tools.sockets import open_socket
-from tests.tools.upstream import CHAT_ANSWER, CHAT_STREAM_HEAD, GOOD_CHAT_STREAM, answer_json, silent, stream
+from tests.tools.upstream import CHAT_ANSWER, CHAT_STREAM_HEAD, DONE, GOOD_CHAT_STREAM, answer_json, chat_frame, silent, stream
 from tests.tools.waiting import until
 
 PATH = "/v1/chat/completions"
@@ -121,9 +121,10 @@ async def test_a_spent_budget_is_a_429_that_says_which_and_when_and_nobody_is_ca
     assert len(upstream.seen) == 13
 
 
-async def test_from_80_percent_on_every_answer_says_how_much_is_spent_streamed_or_not(tandem, keys, upstream):
-    for _ in range(10):
-        assert "x-tandem-budget" not in (await ask(tandem, keys)).headers
+async def test_every_answer_says_how_much_is_left_streamed_or_not(tandem, keys, upstream):
+    first = await ask(tandem, keys)
+    for _ in range(9):
+        await ask(tandem, keys)
     whole = await ask(tandem, keys)
     upstream.scripts = [stream(*GOOD_CHAT_STREAM)]
     streamed = await ask(tandem, keys, stream=True, max_tokens=100)
@@ -132,9 +133,10 @@ async def test_from_80_percent_on_every_answer_says_how_much_is_spent_streamed_o
         created = (await socket.until("response.created"))[-1]["response"]
         await socket.answer()
 
-    assert whole.headers["x-tandem-budget"] == "0.80"
-    assert streamed.headers["x-tandem-budget"] == "0.88"
-    assert created["metadata"]["x-tandem-budget"] == "0.88"
+    assert first.headers["x-tandem-budget"] == "0.00; left_usd=1.0000; period=day"
+    assert whole.headers["x-tandem-budget"] == "0.80; left_usd=0.1998; period=day"
+    assert streamed.headers["x-tandem-budget"] == "0.88; left_usd=0.1197; period=day"
+    assert created["metadata"]["x-tandem-budget"].startswith("0.88; left_usd=0.11")
 
 
 async def test_what_was_recorded_counts_again_after_a_restart(keys, config, upstream, tmp_path):
@@ -295,3 +297,95 @@ async def test_deep_is_held_and_paid_at_its_own_price(start, keys, config, other
 
     assert reply.headers["x-tandem-target"] == "sage"
     assert budget(tandem)["spent_usd"] == pytest.approx(0.80002)
+
+
+async def spend_share(tandem, keys, upstream, share: float) -> None:
+    """Have this share of a dollar spent, by requests to fast."""
+    upstream.scripts = [answer_json(answer_of(1_000))]
+    while budget(tandem)["spent_usd"] < share:
+        assert (await ask(tandem, keys)).status == 200
+
+
+async def test_near_the_end_auto_leans_to_fast_then_is_fast_and_deep_is_by_wish(tandem, keys, upstream, other_upstream):
+    other_upstream.scripts = [answer_json(answer_of(100))]
+    early = await ask(tandem, keys, text=LONG)
+    await spend_share(tandem, keys, upstream, 0.8)
+    leaning = await ask(tandem, keys)
+    await spend_share(tandem, keys, upstream, 0.95)
+
+    late = await ask(tandem, keys, text=LONG)
+    wish = await ask(tandem, keys, text=LONG, model="deep", max_tokens=500)
+
+    assert (early.headers["x-tandem-target"], late.headers["x-tandem-target"]) == ("sage", "spark")
+    assert leaning.headers["x-tandem-because"].endswith("; 80 % of today's budget is spent")
+    assert "sage: 95 % of today's budget is spent), so fast serves this" in late.headers["x-tandem-because"]
+    assert (wish.status, wish.headers["x-tandem-target"]) == (200, "sage")
+    assert wish.headers["x-tandem-because"].endswith("; 96 % of today's budget is spent")
+
+
+def with_dear_deep(config: str, **budgets: str) -> str:
+    cheap, dear = (f"price: {{input: 1, output: {price}}}" for price in (10, 100))
+    first, _, rest = config.partition(cheap)
+    more = "".join(f"{name}: {value}, " for name, value in budgets.items())
+    return f"{first}{cheap}{rest.replace(cheap, dear)}".replace("budgets: {", f"budgets: {{{more}")
+
+
+@pytest.mark.parametrize(("near", "target"), [("lean", "spark"), ("refuse", "sage")])
+async def test_a_long_task_goes_to_fast_where_the_rest_does_not_cover_deep(
+    start, keys, config, upstream, other_upstream, near, target
+):
+    keys.write("daily_usd: 0.1")
+    upstream.scripts = other_upstream.scripts = [answer_json(answer_of(100))]
+    tandem = await start(with_dear_deep(config, near=near))
+
+    reply = await ask(tandem, keys, text=LONG)
+
+    assert reply.headers["x-tandem-target"] == target
+    is_out = "sage: what is left of your budget does not cover it" in reply.headers["x-tandem-because"]
+    assert is_out == (near == "lean")
+
+
+async def test_a_spill_that_the_rest_does_not_cover_is_not_made_and_the_error_says_both(start, keys, config, upstream):
+    keys.write("daily_usd: 0.02")
+    upstream.scripts = [answer_json({"error": {"message": "busy"}}, 503)]
+    tandem = await start(with_dear_deep(config, near="refuse"))
+
+    reply = await ask(tandem, keys)
+
+    assert (reply.status, reply.json["error"]["code"]) == (429, "budget_spent")
+    assert reply.json["error"]["message"].startswith("spark failed (503), and sage is not tried: this request needs 0.026 USD")
+    assert "0.02 USD of your daily budget of 0.02 USD is left" in reply.json["error"]["message"]
+    assert reply.headers["retry-after"] == "5"
+    assert tandem.house.state.budgets.find_troubles() == []
+
+
+async def test_half_a_dollar_serves_two_hundred_edits_of_claude_codes_size_and_is_never_exceeded(
+    start, keys, config, upstream, other_upstream
+):
+    keys.write("daily_usd: 0.5")
+    cost = 0.0
+
+    async def edit(wire, seen):
+        nonlocal cost
+        tokens = min(300, seen.json["max_tokens"])
+        cost += (12_000 * 0.15 + tokens * 0.6) / 1e6
+        usage = {"prompt_tokens": 12_000, "completion_tokens": tokens, "total_tokens": 12_000 + tokens}
+        told = b"data: " + json.dumps({"id": "c", "choices": [], "usage": usage}).encode() + b"\n\n"
+        await stream(chat_frame("done " * tokens), chat_frame(finish="stop"), told, DONE)(wire, seen)
+
+    upstream.scripts = [edit]
+    plain, fast, deep = (f"price: {{input: {price}}}" for price in ("1, output: 10", "0.15, output: 0.6", "5, output: 25"))
+    tandem = await start(config.replace(plain, fast, 1).replace(plain, deep, 1))
+    system = [{"type": "text", "text": "You are a coding agent. " * 2_000}]
+    words = [{"role": "user", "content": "fix the typo in calc.py"}]
+    body = {"model": "auto", "max_tokens": 32_000, "stream": True, "system": system, "messages": words}
+
+    replies = [await call(tandem.port, "/v1/messages", body, headers=keys.headers)]
+    while replies[-1].status == 200:
+        replies.append(await call(tandem.port, "/v1/messages", body, headers=keys.headers))
+
+    assert len(replies) > 200
+    assert {reply.headers["x-tandem-tier"] for reply in replies[:-1]} == {"fast"}
+    assert other_upstream.seen == []
+    assert replies[-1].status == 429
+    assert 0.49 < cost <= 0.5

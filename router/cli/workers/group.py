@@ -27,7 +27,7 @@ from router.config.outside import name_replica
 from router.contract.keys import OWN_ID, make_key
 from router.contract.secret import Secret
 from router.contract.shared import SharedTerms, ValkeyTerms
-from router.edge.server import bind_several, can_balance
+from router.edge.server import open_listeners
 from router.stores.shared import say_missing
 from router.telemetry import events
 from router.wiring.build import check_prices
@@ -42,7 +42,7 @@ def serve_group(order: Order, loaded: LoadedConfig) -> int:
     program = find_server(loaded)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # until the parent handles it: unwind what was started
     with ExitStack() as stack:
-        listeners = bind_several(order.host, order.port, order.count, needs_keys=loaded.keys is not None)
+        listeners = open_listeners(order.host, order.port, order.count, needs_keys=loaded.keys is not None)
         for listener in listeners:
             stack.callback(listener.close)
         url = url_of(*listeners[0].getsockname()[:2], is_tls=loaded.tls_paths is not None)
@@ -67,7 +67,10 @@ def serve_group(order: Order, loaded: LoadedConfig) -> int:
 
         def announce() -> None:
             note_router(record)
-            _announce(order, loaded, url, (*loaded.warnings, *missing, *warn_of_expiry(loaded)))
+            warnings = [*loaded.warnings, *missing, *warn_of_expiry(loaded)]
+            if len(listeners) == 1:
+                warnings.append("all workers share one socket, so some may get more connections than others")
+            _announce(order, loaded, url, warnings)
 
         def check(taken: LoadedConfig) -> None:
             check_prices(taken)
@@ -122,7 +125,7 @@ def _join_terms(terms: SharedTerms | None, number: int, valkey: OwnValkey | None
     )
 
 
-def _announce(order: Order, loaded: LoadedConfig, url: str, warnings: tuple[str, ...]) -> None:
+def _announce(order: Order, loaded: LoadedConfig, url: str, warnings: list[str]) -> None:
     events.server_started(
         url=url,
         config=loaded.source,
@@ -133,7 +136,5 @@ def _announce(order: Order, loaded: LoadedConfig, url: str, warnings: tuple[str,
     )
     for warning in warnings:
         events.config_warned(warning=warning)
-    if not can_balance():
-        events.config_warned(warning="this system cannot spread connections over sockets, so all workers share one")
     if not order.as_json:
         say(f"{order.count} workers serve.\n{welcome(loaded, url)}")

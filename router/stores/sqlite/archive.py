@@ -22,14 +22,14 @@ from msgspec import Struct
 from router.contract.stores import StoreUnusable
 from router.stores.folders import make_folders
 from router.stores.sqlite.damage import read_damage
-from router.stores.sqlite.files import WRITE_SECONDS, connect, connect_to_read, side_files
+from router.stores.sqlite.files import WRITE_SECONDS, connect, connect_to_read, say_unreadable, side_files
 from router.stores.sqlite.lock import FileLock
 from router.stores.sqlite.schemas import JOBS, LEDGER, RESPONSES, Migrations, check_version
 from router.stores.sqlite.state import count_tables
 
 DATABASES: dict[str, Migrations] = {"tandem.db": LEDGER, "responses.db": RESPONSES, "jobs.db": JOBS}
 """Names of databases in an archive."""
-PLAIN = ("config.yaml", "keys.yaml", "personal.json", "tandem.db.key")
+PLAIN = ("config.yaml", "keys.yaml", "personal.json", "personal.json.before", "tandem.db.key")
 OWN = "policies/"
 """Before the names of files with the operator's own policies."""
 ASIDE = ".before-restore"
@@ -113,7 +113,7 @@ def _explained(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        raise StoreUnusable(f"{path}: not a usable database: {error}") from error
+        raise StoreUnusable(f"{path}: not a usable database: {say_unreadable(path, error)}") from error
 
 
 def _copy(item: Item, copy: Path, source: sqlite3.Connection | None) -> Member:

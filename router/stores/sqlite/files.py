@@ -22,6 +22,8 @@ from router.stores.sqlite.schemas import LEDGER, check_version
 
 READ_SECONDS = 0.2
 WRITE_SECONDS = 5.0
+RETRY_SECONDS = 5.0
+"""How often an idle file is checked for existence, and how long at most until one that fails is tried again."""
 
 ANSWER_SECONDS = 60.0
 """Limit for any ledger query: its snapshot keeps the log from being emptied."""
@@ -180,19 +182,21 @@ def inodes_of(path: Path) -> Inodes:
     return Inodes(inode_of(real), inode_of(f"{real}-wal"), inode_of(f"{real}-shm"))
 
 
-def connect(path: Path, timeout_seconds: float = WRITE_SECONDS) -> sqlite3.Connection:
+def connect(path: Path, timeout_seconds: float | None = None) -> sqlite3.Connection:
     """Never recreates a file that is gone."""
-    address = f"{path.resolve().as_uri()}?mode=rw"
-    database = sqlite3.connect(address, uri=True, timeout=timeout_seconds, isolation_level=None)
+    address, timeout = f"{path.resolve().as_uri()}?mode=rw", WRITE_SECONDS if timeout_seconds is None else timeout_seconds
+    database = sqlite3.connect(address, uri=True, timeout=timeout, isolation_level=None)
     database.execute(f"PRAGMA journal_size_limit = {_LOG_BYTES}")
     return database
 
 
-def connect_to_read(path: Path, timeout_seconds: float = READ_SECONDS, *, one_thread: bool = True) -> sqlite3.Connection:
+def connect_to_read(
+    path: Path, timeout_seconds: float = READ_SECONDS, *, one_thread: bool = True, without_log: bool = False
+) -> sqlite3.Connection:
     """Also from a read-only file system, where SQLite cannot make its side files."""
     real = path.resolve()
     address = f"{real.as_uri()}?mode=ro"
-    if not os.access(real.parent, os.W_OK) and not _has_log(real):
+    if without_log or (not os.access(real.parent, os.W_OK) and not _has_log(real)):
         address += "&immutable=1"
     return sqlite3.connect(address, uri=True, timeout=timeout_seconds, check_same_thread=one_thread)
 
@@ -205,10 +209,15 @@ def _has_log(path: Path) -> bool:
         return False
 
 
-def _say_unreadable(path: Path, error: sqlite3.Error) -> str:
-    if getattr(error, "sqlite_errorcode", 0) != sqlite3.SQLITE_CANTOPEN or not _has_log(path):
+def has_closed_log(path: Path, error: sqlite3.Error) -> bool:
+    """Whether the log cannot be read: SQLite cannot make the index that it needs."""
+    return getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_CANTOPEN and _has_log(path.resolve())
+
+
+def say_unreadable(path: Path, error: sqlite3.Error) -> str:
+    if not has_closed_log(path, error):
         return str(error)
-    log = side_files(path)[0].name
+    log = side_files(path.resolve())[0].name
     return f"{error}\n  hint: its newest rows are in {log}, and the folder is read-only: copy both files to another folder"
 
 
@@ -231,7 +240,7 @@ def open_ledger(
     except sqlite3.Error as error:
         if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_INTERRUPT:
             raise AskedTooMuch(f"{path}: no answer within {within_seconds:g} s\n  hint: ask for less, with --since") from error
-        raise StoreUnusable(f"{path}: not a usable ledger: {_say_unreadable(path, error)}") from error
+        raise StoreUnusable(f"{path}: not a usable ledger: {say_unreadable(path, error)}") from error
 
 
 def _add_newer_columns(database: sqlite3.Connection) -> None:

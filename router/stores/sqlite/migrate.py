@@ -284,6 +284,8 @@ def _give_name(part: Path, wanted: Path) -> Path:
         try:
             os.link(part, copy)
         except FileExistsError:
+            if copy.samefile(part):
+                break  # a process was killed before it could delete the part
             continue
         except FileNotFoundError:
             return wanted  # another process has just named it

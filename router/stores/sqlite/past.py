@@ -36,6 +36,7 @@ from router.contract.spending import UNITS_PER_USD, Span
 from router.contract.words import PERSONS_KINDS, Outcome, Tier, TurnKind
 from router.stores.sqlite import pages
 from router.stores.sqlite.files import open_ledger
+from router.stores.sqlite.lock import find_owner
 from router.stores.sqlite.marks import count_misjudged, read_marks, read_misjudged, read_newer
 from router.stores.sqlite.pages import BEGIN, DECIDED, IS_TURN, LINE, PERSONS, UNPRICED, WAYS, count_moved
 
@@ -142,8 +143,8 @@ _EXPECTED = f"""
 
 
 def wait_for_writer(path: Path) -> None:
-    """Sleeps, as a router's queue is invisible from outside."""
-    if path.with_name(f"{path.name}-wal").exists():
+    """Sleeps while a router owns the file, as its queue is invisible from outside."""
+    if find_owner(path) is not None:
         time.sleep(_WRITTEN_SECONDS)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from router.stores.sqlite.compact import Pages, read_pages
-from router.stores.sqlite.files import WRITE_SECONDS, connect_to_read, side_files
+from router.stores.sqlite.files import WRITE_SECONDS, connect_to_read, has_closed_log, say_unreadable, side_files
 from router.stores.sqlite.migrate import UPKEEP
 from router.stores.sqlite.schemas import find_copies, read_tables, read_version
 
@@ -31,20 +31,29 @@ class FileState(NamedTuple):
     oldest: float | None = None
     newest: float | None = None
     problem: str = ""
+    """Why it cannot be read. With figures nevertheless, they are without the rows in its log."""
 
 
 def look_at_file(path: Path) -> FileState:
     log = side_files(path)[0]
     found = FileState(path, log.stat().st_size if log.exists() else 0, [measure_copy(copy) for copy in find_copies(path)])
     try:
-        with contextlib.closing(connect_to_read(path, WRITE_SECONDS)) as database:
-            oldest, newest = _read_ages(database)
-            rows = tuple(count_tables(database).items())
-            return found._replace(
-                pages=read_pages(database), schema=read_version(database), rows=rows, oldest=oldest, newest=newest
-            )
+        return _read(found, connect_to_read(path, WRITE_SECONDS))
     except sqlite3.Error as error:
-        return found._replace(problem=str(error))
+        found = found._replace(problem=say_unreadable(path, error))
+        if has_closed_log(path, error):
+            with contextlib.suppress(sqlite3.Error):
+                return _read(found, connect_to_read(path, WRITE_SECONDS, without_log=True))
+        return found
+
+
+def _read(found: FileState, database: sqlite3.Connection) -> FileState:
+    with contextlib.closing(database):
+        oldest, newest = _read_ages(database)
+        rows = tuple(count_tables(database).items())
+        return found._replace(
+            pages=read_pages(database), schema=read_version(database), rows=rows, oldest=oldest, newest=newest
+        )
 
 
 def measure_copy(path: Path) -> CopyState:

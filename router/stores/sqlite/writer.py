@@ -23,6 +23,7 @@ from router.stores.sqlite.compact import Compaction
 from router.stores.sqlite.files import (
     DAMAGED,
     FAILURES,
+    RETRY_SECONDS,
     WRITE_SECONDS,
     Inodes,
     StoreUnwritable,
@@ -46,8 +47,6 @@ _MAX_BYTES = 128 << 20
 _BATCH_ROWS = 500
 _BATCH_SECONDS = 0.15
 """From one batch's start to the next: with its own time, a row is on disk within 250 ms."""
-_LOOK_SECONDS = 5.0
-"""How often an idle file is checked for existence, and how long at most until one that fails is tried again."""
 _MAX_DOUBLINGS = 5
 """Of the pause between batches while the file fails."""
 _UPKEEP_SECONDS = 3_600.0
@@ -242,7 +241,7 @@ class SqliteWriter:
         tries_left = _LAST_TRIES
         began = time.monotonic()
         while tries_left:
-            due = began + (self._batch_seconds if self._is_closing else min(self._batch_seconds * 2**failures, _LOOK_SECONDS))
+            due = began + (self._batch_seconds if self._is_closing else min(self._batch_seconds * 2**failures, RETRY_SECONDS))
             self._wake.wait(max(0.0, due - time.monotonic()))
             self._wake.clear()
             is_closing, began = self._is_closing, time.monotonic()
@@ -313,7 +312,7 @@ class SqliteWriter:
         if failing is not None and failing.is_outage and failing.kind != DAMAGED:
             self._probe(self._open())
         if self._database is not None and now >= self._next_look:
-            self._next_look = now + _LOOK_SECONDS
+            self._next_look = now + RETRY_SECONDS
             self._open()
         is_deleting = False
         for store, upkeep in list(self._users.items()):

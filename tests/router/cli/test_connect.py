@@ -1,5 +1,6 @@
 """`tandem connect`, as it is typed."""
 
+import errno
 import io
 import json
 import os
@@ -16,6 +17,7 @@ import router.cli.setup.facts
 import router.cli.setup.reach
 from router.cli import main
 from router.cli.routers import is_listening
+from router.connect import files
 from router.connect.recipe import known_clients
 from router.connect.store import Store
 from router.edge.catalogue import StoredEntries
@@ -73,7 +75,7 @@ def test_codex_gets_a_provider_without_a_key_and_the_catalogue_of_the_config(hom
     assert told["model_catalog_json"] == str(home / ".codex" / "tandem-models.json")
     assert '+model = "auto"' in said
     assert "To undo: tandem connect codex --undo" in said
-    assert "the router is not running. Start it: tandem serve" in said
+    assert "None is running now. To start it: tandem serve" in said
 
 
 def test_codex_keeps_its_own_prompt_and_the_router_serves_it_too(home, capsys, monkeypatch):
@@ -152,18 +154,62 @@ def test_on_a_terminal_it_asks(home, monkeypatch, capsys, answer, code):
     assert "Point Codex CLI at http://127.0.0.1:4000? [Y/n] " in capsys.readouterr().err
 
 
-def test_the_service_is_offered_where_no_router_runs(home, monkeypatch, capsys):
+WAITS = "While no router is running there, aider waits a minute or more before it reports an error."
+
+
+@pytest.fixture
+def systemctl(home, monkeypatch):
+    """Notes its arguments."""
     (home / "bin").mkdir()
     (home / "bin" / "systemctl").write_text(f'#!/bin/sh\necho "$@" >> {home}/steps\n')
     (home / "bin" / "systemctl").chmod(0o755)
     monkeypatch.setenv("PATH", f"{home / 'bin'}:/bin:/usr/bin")
+    monkeypatch.setattr(sys, "platform", "linux")
+    return home / ".config" / "systemd" / "user" / "tandem.service"
+
+
+@pytest.mark.parametrize("is_running", [True, False])
+def test_the_last_question_offers_the_service(home, systemctl, monkeypatch, capsys, is_running):
+    monkeypatch.setattr(router.cli.connect, "is_listening", lambda url: is_running)
     monkeypatch.setattr(sys, "stdin", Terminal("y\ny\n"))
 
     assert main(["connect", "aider"]) == 0
 
-    assert "Install the service now? [y/N] " in capsys.readouterr().err
-    assert (home / ".config" / "systemd" / "user" / "tandem.service").exists()
-    assert (home / "steps").read_text().splitlines()[-1] == "--user restart tandem"
+    err = capsys.readouterr().err
+    assert WAITS in err
+    assert ("None is running now. To start it: tandem serve" in err) is not is_running
+    assert "Install a service that starts it at login, and with the first request if it is not running? [y/N] " in err
+    assert systemctl.exists()
+    assert (home / "steps").read_text().splitlines()[-1] == "--user start tandem.socket tandem.service"
+
+
+def test_what_happens_while_the_router_is_away_is_said_without_a_question_too(home, systemctl, capsys):
+    assert main(["connect", "aider", "--yes"]) == 0
+
+    err = capsys.readouterr().err
+    assert WAITS in err
+    assert "To have it started at login, and with the first request if it is not running: tandem service install" in err
+    assert not systemctl.exists()
+
+
+def test_a_client_of_another_machines_router_is_not_offered_a_service(home, systemctl, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", Terminal("y\ny\n"))
+
+    assert main(["connect", "aider", "--url", "http://127.0.0.1:9"]) == 0
+
+    err = capsys.readouterr().err
+    assert WAITS in err
+    assert "service" not in err
+
+
+def test_with_the_service_a_client_is_told_that_it_starts_the_router(home, systemctl, capsys):
+    main(["service", "install"])
+
+    assert main(["connect", "aider", "--yes"]) == 0
+
+    err = capsys.readouterr().err
+    assert "The service starts the router at login, and with the first request if it is not running." in err
+    assert WAITS not in err
 
 
 @pytest.mark.parametrize("order", [["codex", "--url", "U"], ["--url", "U", "codex"]])
@@ -293,6 +339,31 @@ def test_a_record_that_cannot_be_read_stops_connect_before_anything_is_changed(h
     assert settings.read_text() == before
     assert main(["connect", "claude-code", "--undo", "--yes"]) == 0
     assert settings.read_text() == '{"model": "opus"}'
+
+
+@pytest.mark.parametrize("room", range(5))
+def test_a_disk_that_is_full_from_any_write_on_leaves_codex_connected_or_unchanged(home, capsys, monkeypatch, room):
+    install_codex(home, monkeypatch)
+    (home / ".codex").mkdir()
+    (settings := home / ".codex" / "config.toml").write_text('model = "gpt-9"\n')
+    written, write = [], files.write
+
+    def write_with_little_room(path, raw, **more):
+        if "state" in path.parts:
+            written.append(path.name)
+            if len(written) > room:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        return write(path, raw, **more)
+
+    monkeypatch.setattr(files, "write", write_with_little_room)
+    is_connected = main(["connect", "codex", "--yes"]) == 0
+
+    said = capsys.readouterr().err
+    assert is_connected == ("tandem" in settings.read_text()) == ("nothing was changed" not in said)
+    monkeypatch.setattr(files, "write", write)
+    assert is_connected == (room >= 3)
+    assert main(["connect", "codex", "--undo", "--yes"]) == 0
+    assert settings.read_text() == 'model = "gpt-9"\n'
 
 
 @pytest.fixture

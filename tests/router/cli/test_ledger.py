@@ -1,6 +1,7 @@
 """`tandem ledger`: what is kept, its backup, its restoration, and its size."""
 
 import json
+import shutil
 import sqlite3
 from contextlib import closing
 
@@ -90,9 +91,31 @@ def test_status_reads_a_read_only_file_system(ledger, home):
     assert "2 entries" in done.stdout
 
 
+def test_status_and_backup_of_a_log_on_a_read_only_file_system_say_what_can_be_read(home, tmp_path_factory):
+    write_ledger(home / "full.db", {"at": 10 * DAY})
+    with closing(connect(home / "full.db")) as database:
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        database.execute("CREATE TABLE more (a)")
+        for end in ("", "-wal"):
+            shutil.copy(home / f"full.db{end}", home / f"test.db{end}")
+
+    done = run_read_only(home, "ledger", "status")
+    backed_up = run_read_only(home, "ledger", "backup", str(tmp_path_factory.mktemp("other") / "a.tar"))
+
+    hint = "hint: its newest rows are in test.db-wal, and the folder is read-only: copy both files to another folder"
+    assert (done.returncode, done.stderr) == (1, "")
+    assert f"schema {len(LEDGER)}" in done.stdout
+    assert "1 entries, from 1970-01-11" in done.stdout
+    assert "that is without its log, which cannot be read: unable to open database file" in done.stdout
+    assert hint in done.stdout
+    assert backed_up.returncode == 1
+    assert hint in backed_up.stderr
+
+
 def test_a_backup_has_the_config_and_what_it_names_and_no_secret_of_a_provider(home, ledger, capsys):
     (home / ".env").write_text("OPENAI_API_KEY=sk-canary\n")
     (home / "personal.json").write_text("{}")
+    (home / "personal.json.before").write_text("{}")
     (home / "night.py").write_text("# a policy\n")
     (home / "config.yaml").write_text(SIMULATED + "\npolicies: [{file: night.py}]\n")
     (home / "test.db.key").write_bytes(b"k" * 32)
@@ -101,13 +124,15 @@ def test_a_backup_has_the_config_and_what_it_names_and_no_secret_of_a_provider(h
 
     said = capsys.readouterr()
     names = [line.split(":")[0].strip() for line in said.out.splitlines()[1:]]
-    assert names == ["tandem.db", "config.yaml", "personal.json", "tandem.db.key", "policies/0.py"]
+    assert names == ["tandem.db", "config.yaml", "personal.json", "tandem.db.key", "personal.json.before", "policies/0.py"]
     assert "keys of providers" in said.err
     assert b"sk-canary" not in (home / "a.tar").read_bytes()
 
 
 def test_a_restore_puts_each_file_where_the_config_of_the_backup_looks_for_it(home, ledger, capsys, monkeypatch):
-    (home / "personal.json").write_text("{}")
+    names = ["config.yaml", "personal.json", "personal.json.before", "test.db", "test.db.key"]
+    for name in names[1:3]:
+        (home / name).write_text("{}")
     (home / "test.db.key").write_bytes(b"k" * 32)
     assert main(["ledger", "backup", "a.tar"]) == 0
     (home / "new").mkdir()
@@ -116,7 +141,7 @@ def test_a_restore_puts_each_file_where_the_config_of_the_backup_looks_for_it(ho
 
     assert main(["ledger", "restore", "../a.tar"]) == 0
 
-    assert sorted(file.name for file in (home / "new").iterdir()) == ["config.yaml", "personal.json", "test.db", "test.db.key"]
+    assert sorted(file.name for file in (home / "new").iterdir()) == names
     assert (home / "new" / "test.db").stat().st_mode & 0o777 == 0o600
     assert str(home / "new" / "test.db") in capsys.readouterr().out
     assert main(["log"]) == 0

@@ -11,7 +11,7 @@ from contextlib import closing
 import pytest
 
 from router.cli import main
-from router.cli.statusline import describe
+from router.cli.statusline import describe, say_left
 from tests.tools.ledgers import write_ledger
 
 SESSION = "claude-code:abc"
@@ -112,11 +112,11 @@ class Router:
 
 def test_with_a_key_it_says_what_is_left_of_the_days_budget_without_a_ledger(folder, monkeypatch, capsys):
     monkeypatch.setenv("OUR_KEY", "tdm_0_secret")
-    budget = {"day": {"left_usd": 3.456}, "month": {"left_usd": 40}}
+    budget = {"day": {"left_usd": 3.456, "limit_usd": 5.0}, "month": {"left_usd": 40, "limit_usd": 50}}
     with closing(Router(json.dumps({"budget": budget}).encode())) as router:
         told = line(monkeypatch, capsys, "--url", router.url, "--key-env", "OUR_KEY")
 
-    assert told == "tandem: 3.46 USD left today\n"
+    assert told == "tandem: 3.46 of 5.00 USD left today\n"
     assert b"GET /tandem/stats" in router.heard
     assert b"tdm_0_secret" in router.heard
     assert "secret" not in told
@@ -125,10 +125,16 @@ def test_with_a_key_it_says_what_is_left_of_the_days_budget_without_a_ledger(fol
 def test_the_budget_comes_after_the_turn_where_both_are_known(folder, monkeypatch, capsys):
     monkeypatch.setenv("OUR_KEY", "tdm_0_secret")
     ledger = write_ledger(folder / "t.db", {"session": SESSION, "because": QUICK})
-    with closing(Router(b'{"budget": {"month": {"left_usd": 40}}}')) as router:
+    with closing(Router(b'{"budget": {"month": {"left_usd": 0.0123, "limit_usd": 50}}}')) as router:
         told = line(monkeypatch, capsys, "--url", router.url, "--ledger", str(ledger), "--key-env", "OUR_KEY")
 
-    assert told == "tandem: fast · quick edit: fix, typo · turn 1 · 40.00 USD left this month\n"
+    assert told == "tandem: fast · quick edit: fix, typo · turn 1 · 0.012 of 50.00 USD left this month\n"
+
+
+def test_of_day_and_month_the_one_with_less_left_is_shown():
+    day, month = {"left_usd": 2.0, "limit_usd": 2.0}, {"left_usd": 0.5, "limit_usd": 20.0}
+
+    assert say_left({"day": day, "month": month}) == "0.50 of 20.00 USD left this month"
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{}", b'{"budget": {}}', b'{"budget": {"day": {"left_usd": "x"}}}', b"<html>"])

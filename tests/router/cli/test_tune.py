@@ -366,6 +366,14 @@ def test_a_file_that_is_no_table_is_not_used_and_not_deleted(marked, capsys):
     assert (marked / "personal.json").exists()
 
 
+def test_a_table_that_cannot_be_read_now_is_not_replaced(marked, capsys):
+    (marked / "personal.json").symlink_to(marked / "away" / "personal.json")
+
+    assert main(["tune", "--ledger", "--apply"]) == 1
+    assert f"not applied: {marked / 'personal.json'}: No such file or directory" in capsys.readouterr().err
+    assert (marked / "personal.json").is_symlink()
+
+
 def test_measuring_shows_how_far_it_is(config, capsys, monkeypatch):
     monkeypatch.setattr("router.cli.progress._PLAIN_SECONDS", 0.0)
 

@@ -5,7 +5,15 @@ import json
 import pytest
 
 from router.contract.features import TABLE_SIZE
-from router.contract.personal import BadTable, Kind, PersonalTable, load_personal, read_personal, write_personal
+from router.contract.personal import (
+    BadTable,
+    Kind,
+    PersonalTable,
+    TableUnreadable,
+    load_personal,
+    read_personal,
+    write_personal,
+)
 
 KIND = Kind(4.0, {1: 1.0, 2: 1.0, 3: 1.0, 4: 1.0}, marks=2, callers=("ann",))
 OTHER = Kind(-3.0, {7: 1.0, 8: 1.0})
@@ -73,6 +81,9 @@ def test_a_file_of_another_kind_is_refused_by_its_name(tmp_path, content):
         load_personal(str(path))
 
 
-def test_a_folder_in_its_place_is_refused(tmp_path):
-    with pytest.raises(BadTable):
-        load_personal(str(tmp_path))
+def test_a_table_that_may_be_there_but_cannot_be_read_is_not_taken_for_none(tmp_path):
+    (tmp_path / "link.json").symlink_to(tmp_path / "away" / "personal.json")
+
+    for name in ("", "link.json", "away/personal.json"):
+        with pytest.raises(TableUnreadable):
+            load_personal(str(tmp_path / name))

@@ -8,11 +8,12 @@ import socket
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from router.config.certificate import TlsPaths
 from router.contract.exchange import CancelReason
 from router.edge import server
-from router.edge.server import CannotListen, Server, bind, bind_several, can_balance, run
+from router.edge.server import CannotListen, Server, bind, bind_several, can_balance, open_listeners, run
 from router.edge.tls import TlsFiles
 from router.wiring.built import Built
 from router.wiring.panels import build_edge
@@ -350,3 +351,84 @@ def test_several_sockets_listen_at_one_address_which_nobody_else_gets():
     assert [listener.getsockname() for listener in listeners] == [("127.0.0.1", port)] * (3 if can_balance() else 1)
     for listener in listeners:
         listener.close()
+
+
+@pytest.fixture
+def passed(monkeypatch):
+    """Passes a socket as systemd does, but at its own number."""
+
+    def give(given: socket.socket, count: str = "1", pid: int | None = None) -> None:
+        monkeypatch.setattr("router.edge.server._FIRST_PASSED", given.detach())
+        monkeypatch.setenv("LISTEN_FDS", count)
+        monkeypatch.setenv("LISTEN_PID", str(pid or os.getpid()))
+
+    return give
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_socket_that_a_service_manager_passes_is_used_by_all_workers_and_by_no_child(passed, count):
+    given = socket.create_server(("127.0.0.1", 0))
+    address = given.getsockname()
+    passed(given)
+
+    [listener] = open_listeners("localhost", address[1], count)
+
+    with listener:
+        assert listener.getsockname() == address
+        assert (listener.get_inheritable(), listener.getblocking()) == (False, False)
+
+
+@pytest.mark.parametrize(("named", "warned"), [(1, True), (0, False)])
+def test_a_service_that_listens_elsewhere_than_the_config_says_is_named(passed, named, warned):
+    given = socket.create_server(("127.0.0.1", 0))
+    port = given.getsockname()[1]
+    passed(given)
+
+    with capture_logs() as log:
+        [listener] = open_listeners("127.0.0.1", named or port, 1)
+
+    listener.close()
+    words = (
+        f"the service listens on 127.0.0.1:{port}, and the config names 127.0.0.1:1; tandem service install changes the service"
+    )
+    assert [line["warning"] for line in log] == [words] * warned
+
+
+def test_sockets_that_were_passed_to_another_process_are_left_alone(passed):
+    passed(socket.create_server(("127.0.0.1", 0)), pid=1)
+
+    [listener] = open_listeners("127.0.0.1", 0, 1)
+
+    with listener:
+        assert listener.fileno() != server._FIRST_PASSED
+    os.close(server._FIRST_PASSED)
+
+
+@pytest.mark.parametrize(
+    ("family", "address", "words"),
+    [
+        (socket.AF_INET, ("0.0.0.0", 0), "0.0.0.0 is not a loopback address, and without caller keys"),
+        (socket.AF_UNIX, "passed", "is not one that listens for TCP"),
+        (socket.AF_INET, None, "is not one that listens for TCP"),
+    ],
+)
+def test_a_passed_socket_that_cannot_serve_is_refused(passed, tmp_path, monkeypatch, family, address, words):
+    monkeypatch.chdir(tmp_path)
+    given = socket.socket(family)
+    if address is not None:
+        given.bind(address)
+        given.listen()
+    passed(given)
+
+    with pytest.raises(CannotListen, match=words):
+        open_listeners("127.0.0.1", 0, 1)
+
+
+@pytest.mark.parametrize(("count", "words"), [("2", "the service passes 2 sockets"), ("", "the service passes no sockets")])
+def test_a_service_passes_one_socket(passed, count, words):
+    with socket.socket() as given:
+        passed(given.dup(), count)
+
+        with pytest.raises(CannotListen, match=words):
+            open_listeners("127.0.0.1", 0, 1)
+    os.close(server._FIRST_PASSED)

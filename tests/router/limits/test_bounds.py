@@ -10,7 +10,6 @@ from router.contract.target import Price, PriceStep
 from router.contract.usage import Usage
 from router.contract.words import Dialect
 from router.limits.bounds import RequestSize, bound_of, bound_of_question, measure
-from tests.tools.exchanges import make_decided, make_decision
 from tests.tools.values import ask, make_signals, make_target, make_view
 
 PRICE = Price(input=2.0, output=10.0)
@@ -22,7 +21,7 @@ def priced(price: Price | None = PRICE, **more):
 
 
 def size_of(view, tokens: int = 100) -> RequestSize:
-    return measure(make_decided(view, make_decision(signals=make_signals(tokens=tokens), prompt_tokens=tokens)))
+    return measure(view, make_signals(tokens=tokens).prompt)
 
 
 def most(size: RequestSize, target, expected: float = 2_000, added: int = 0) -> int:

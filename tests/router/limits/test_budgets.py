@@ -13,10 +13,10 @@ from router.contract.entry import Attempt
 from router.contract.errors import BudgetSpent, Unavailable, UpstreamRefused
 from router.contract.facts import AttemptEnded
 from router.contract.rights import Rights
-from router.contract.spending import UNITS_PER_USD, as_units
+from router.contract.spending import UNITS_PER_USD, Period, as_units
 from router.contract.stores import StoreUnusable
 from router.contract.target import Price, PriceStep
-from router.contract.words import Tier
+from router.contract.words import Operation, Tier
 from router.dialects.cap import Cap
 from router.limits.budgets import Terms
 from tests.router.limits.spending import ADA, Crowd, Wish, decided_for, ended, exchange_of, hold, make_budgets, open_for, opened
@@ -236,20 +236,25 @@ async def test_a_request_that_no_day_could_pay_is_told_so_and_no_time_to_come_ag
     assert caught.value.retry_after_seconds is None
 
 
-async def test_the_larger_share_of_day_and_month_is_told_from_the_limit_of_the_config_on():
+async def test_every_answer_tells_what_is_left_of_the_day_or_the_month_of_which_more_is_spent():
     both = Rights(daily_usd=1.0, monthly_usd=4.0)
-    budgets = make_budgets(both, warn_at=0.5)
+    budgets = make_budgets(both, read=lambda span: {"ada": as_units(2.2) if span.ends - span.begins > 2 * DAY else 0})
 
-    told = [(await spend(budgets, 0.1, both)).get("x-tandem-budget") for _ in range(8)]
+    told = [(await spend(budgets, 0.2, both))["x-tandem-budget"] for _ in range(4)]
 
-    assert told == [None, None, None, None, None, "0.50", "0.60", "0.70"]
+    assert told == [
+        "0.55; left_usd=1.8000; period=month",
+        "0.60; left_usd=1.6000; period=month",
+        "0.65; left_usd=1.4000; period=month",
+        "0.70; left_usd=1.2000; period=month",
+    ]
 
 
 async def test_a_share_is_never_rounded_up_to_the_whole():
     rights = Rights(daily_usd=1.2)
     budgets = make_budgets(rights, read=lambda span: {"ada": as_units(1.0999)}, warn_at=0.8)
 
-    assert await spend(budgets, 0.0, rights) == {"x-tandem-budget": "0.91"}
+    assert await spend(budgets, 0.0, rights) == {"x-tandem-budget": "0.91; left_usd=0.1001; period=day"}
 
 
 async def test_what_the_ledger_has_counts_again_after_a_restart_and_nobody_is_warned_twice(listen):
@@ -265,7 +270,7 @@ async def test_what_the_ledger_has_counts_again_after_a_restart_and_nobody_is_wa
     assert spent(budgets) == (0.85, 0.0)
     days = [datetime(2026, *day, tzinfo=UTC).timestamp() for day in ((11, 16), (11, 17), (11, 1), (12, 1))]
     assert asked == [tuple(days[:2]), tuple(days[2:])]
-    assert await spend(budgets, 0.01) == {"x-tandem-budget": "0.85"}
+    assert await spend(budgets, 0.01) == {"x-tandem-budget": "0.85; left_usd=0.1500; period=day"}
     assert read() == []
 
 
@@ -470,6 +475,37 @@ def test_fifty_at_once_spend_most_of_a_dollar_and_never_more(kind, has_limit, se
 
     assert most <= UNITS_PER_USD
     assert least >= 0.9 * UNITS_PER_USD
+
+
+def standing(budgets, decided, caller: str = "ada"):
+    return budgets.standing(replace(decided.view, caller=Caller(caller)), decided.decision.signals)
+
+
+async def test_a_caller_stands_where_the_day_or_the_month_is_nearer_to_its_end():
+    both = Rights(daily_usd=1.0, monthly_usd=2.0)
+    budgets = make_budgets(both, read=lambda span: {"ada": as_units(1.9) if span.ends - span.begins > 2 * DAY else 0})
+
+    assert standing(budgets, decided_for(SPARK, **DIME)) == (0.95, Period.MONTH, frozenset())
+    assert standing(budgets, decided_for(SPARK, **DIME), "bob") is None
+
+
+async def test_a_target_is_not_covered_where_its_usual_answer_costs_more_than_is_left_and_not_held():
+    budgets, decided = make_budgets(ONE), decided_for(SPARK, spill=(SAGE,), prompt_tokens=0, max_tokens=30_000)
+    assert standing(budgets, decided) == (0.0, Period.DAY, frozenset())
+
+    await spend(budgets, 0.89)
+    assert standing(budgets, decided).uncovered == frozenset()
+    async with hold(budgets, exchange_of(), decided_for(SPARK, **DIME), ONE):
+        assert standing(budgets, decided).uncovered == {"sage"}
+    await spend(budgets, 0.02)
+
+    assert standing(budgets, decided).uncovered == {"sage"}
+
+
+async def test_counting_tokens_does_not_steer():
+    decided = decided_for(SPARK, **DIME)
+
+    assert make_budgets(ONE).standing(replace(decided.view, operation=Operation.COUNT_TOKENS), decided.decision.signals) is None
 
 
 async def test_the_used_part_is_that_of_the_day_or_the_month_where_it_is_more():

@@ -76,7 +76,7 @@ async def test_every_limit_is_held_while_a_target_is_called_and_then_settled():
     ending = await desk.send(reach(SPARK))
 
     assert ending.outcome is Outcome.SERVED
-    assert ("x-tandem-budget", "0.85") in desk.sink.headers
+    assert ("x-tandem-budget", "0.85; left_usd=1.5000; period=day") in desk.sink.headers
     assert desk.used == {"requests_per_minute": 1, "in_flight": 0}
     assert desk.limits.budgets.picture(LOCAL.name)["day"]["held_usd"] == 0
 

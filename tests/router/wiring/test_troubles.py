@@ -91,14 +91,13 @@ async def test_a_file_that_cannot_be_written_is_a_trouble_until_it_can(tmp_path)
 async def test_a_personal_table_that_cannot_be_read_is_reported_and_taken_once_it_can_be(tmp_path, monkeypatch):
     (tmp_path / "personal.json").mkdir()
     built = build_house(loaded := load(SIMULATED, tmp_path), load=lambda: loaded)
-    monkeypatch.setattr(troubles, "_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(troubles, "LOOK_SECONDS", 0.01)
     watching = spawn(built.watch_table(), name="watch")
 
     assert [(notice.subject, notice.text) for notice in built.notices()] == [
         (
             "personal",
-            "what your marks taught is missing: personal.json: Is a directory; it is not used, and tandem tune --apply writes "
-            "it again",
+            "what your marks taught is missing: personal.json: Is a directory; it is used once it can be read",
         )
     ]
     assert built.find_usable() == {"ledger": True, "personal": False}

@@ -1,6 +1,8 @@
 """Entries on SQLite: a row by the names of its columns, and what is forgotten."""
 
+import asyncio
 import sqlite3
+import threading
 import time
 from contextlib import closing
 
@@ -123,14 +125,17 @@ async def test_texts_are_written_and_not_kept_in_memory(store, tmp_path):
 
 
 async def test_looking_for_a_decision_does_not_make_a_lost_file_again(tmp_path):
-    one = open_entries(tmp_path / "a.db", [])
-    one.append(make_entry("req_1"))
-    await until(lambda: read_entries(tmp_path / "a.db"))  # the writer has opened the file, and opens it no more
+    writer = SqliteWriter(tmp_path / "a.db", LEDGER, on_failure=lambda *seen: None)
+    one = SqliteEntries(writer, keep_days=30, explain=explain_shortly)
+    is_at_work, may_end = threading.Event(), threading.Event()
+    writer.submit(lambda _: (is_at_work.set(), may_end.wait()))  # a writer with nothing to do looks for its file, and makes it
+    await asyncio.to_thread(is_at_work.wait)
     remove_database(tmp_path / "a.db")
 
     with pytest.raises(StoreUnavailable, match=r"the ledger cannot be asked now: a\.db cannot be read"):
         await one.find_decision("req_none", LOCAL)
     assert not (tmp_path / "a.db").exists()
+    may_end.set()
     await one.close()
 
 

@@ -20,6 +20,7 @@ from router.past.rows import read_call
 from router.past.sums import TierSums
 from router.past.turns import Turns
 from router.stores.sqlite.files import connect
+from router.stores.sqlite.lock import FileLock
 from router.stores.sqlite.past import SqliteEntryReader, wait_for_writer
 from tests.router.past.test_sums import expect, keep
 from tests.tools.kept import ANN, make_call, make_entry
@@ -377,10 +378,15 @@ def test_only_a_router_at_work_is_waited_for(tmp_path, monkeypatch):
     slept = []
     monkeypatch.setattr(time, "sleep", slept.append)
 
+    (tmp_path / "l.db-wal").write_bytes(b"")  # a reader or a killed router left it
     wait_for_writer(tmp_path / "l.db")
     assert slept == []
 
-    (tmp_path / "l.db-wal").write_bytes(b"")
+    lock = FileLock(tmp_path / "l.db")
+    wait_for_writer(tmp_path / "l.db")
+    assert slept == [0.3]
+
+    lock.release()
     wait_for_writer(tmp_path / "l.db")
     assert slept == [0.3]
 
