@@ -18,7 +18,8 @@ from router.cli.common import (
     refuse_config,
     say,
 )
-from router.config.load import ConfigError, Files, find_config, find_files
+from router.config.files import Files, find_files
+from router.config.load import ConfigError, find_config
 from router.contract.request import Json, JsonObject
 from router.contract.stores import StoreUnusable
 from router.screen.figures import plural

@@ -63,7 +63,7 @@ def _write_lines(turns: Sequence[Turn]) -> list[str]:
     today = datetime.fromtimestamp(now).date()
     is_dated = any(datetime.fromtimestamp(turn.at).date() != today for turn in turns)
     layout = Layout(columns_here(), style_here(), is_dated=is_dated, names_callers=_has_callers(turns))
-    return [layout.head(), *(layout.line(turn, now) for turn in turns)]
+    return [layout.head(), *(line for turn in turns for line in layout.lines(turn, now))]
 
 
 def _write_markdown(turns: Sequence[Turn]) -> list[str]:

@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise Ended(_NOT_FOUND, f"{arguments.arguments[0]}: command not found")
     loaded = load_in_use(arguments.config)
     screen = Screen(_NoTerminal(), Style("ascii", False))
-    events.set_up_logging(as_json=False, note=say)
+    events.set_up_logging(as_json=False, note=lambda said, _: say(f"tandem: {said}"))
     codes: list[int] = []
 
     async def main() -> None:

@@ -1,11 +1,9 @@
 """`tandem serve`."""
 
 import argparse
-import os
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from router.cli.common import (
     Reading,
@@ -16,16 +14,12 @@ from router.cli.common import (
 )
 from router.cli.log_file import write_to
 from router.cli.routers import url_of
-from router.cli.serving import Order, Serving, explained, refuse_unrecorded
+from router.cli.serving import Order, Serving, explained, open_screen, refuse_unrecorded
 from router.cli.workers import count_workers, read_worker_count
 from router.config.load import find_config
 from router.edge.server import open_listeners
 from router.telemetry import events
 from router.telemetry.colour import can_redraw
-
-if TYPE_CHECKING:
-    from router.screen.screen import Screen
-
 
 EXAMPLES = ("serve", "serve --port 4001 --log json", "serve --config work.yaml --no-ledger", "serve --workers auto")
 
@@ -60,6 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
         write_to(arguments.log_file)
     loaded, path = load_or_end(arguments.config), find_config(arguments.config)
     server = loaded.config.server
+    has_screen = arguments.log is None and sys.stderr.isatty()
     order = Order(
         Reading(path.absolute() if path is not None else None, arguments.config),
         count_workers(arguments.workers or server.workers),
@@ -69,10 +64,11 @@ def run(arguments: argparse.Namespace) -> int:
         with_ledger=arguments.ledger == "on",
         began=began,
         log_file=arguments.log_file,
+        has_screen=has_screen,
+        shows_each_call=arguments.verbose or not can_redraw(sys.stderr),
+        shows_words=arguments.words,
     )
-    # Workers share a terminal line by line. `tandem top` has a screen for all.
-    has_screen = arguments.log is None and sys.stderr.isatty() and order.count == 1
-    screen = _open_screen(arguments) if has_screen else None
+    screen = open_screen(order) if has_screen and order.count == 1 else None
     events.set_up_logging(
         as_json=order.as_json, note=screen.note if screen else None, refused=screen.watch.reject if screen else None
     )
@@ -85,17 +81,3 @@ def run(arguments: argparse.Namespace) -> int:
         [listener] = open_listeners(order.host, order.port, 1, needs_keys=loaded.keys is not None)
         with listener:
             return Serving(order, loaded, listener, screen=screen).run()
-
-
-def _open_screen(arguments: argparse.Namespace) -> "Screen":
-    from router.screen.screen import Screen  # only for terminals
-    from router.screen.terminal import Terminal, style_of
-
-    is_still = not can_redraw(sys.stderr)
-    return Screen(
-        Terminal(sys.stderr),
-        style_of(sys.stderr, os.environ),
-        is_each_call=arguments.verbose or is_still,
-        is_still=is_still,
-        shows_words=arguments.words,
-    )

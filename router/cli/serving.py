@@ -9,8 +9,9 @@ import os
 import re
 import resource
 import signal
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -45,6 +46,7 @@ from router.edge.tls import TlsFiles
 from router.loop.supervisor import supervise
 from router.screen.figures import plural
 from router.telemetry import events
+from router.telemetry.colour import can_redraw
 from router.wiring.build import build_house
 from router.wiring.built import Built
 from router.wiring.panels import build_edge
@@ -79,6 +81,9 @@ class Order:
     with_ledger: bool
     began: float
     log_file: Path | None = None
+    has_screen: bool = False
+    shows_each_call: bool = False
+    shows_words: bool = False
 
 
 class Serving:
@@ -99,6 +104,7 @@ class Serving:
     ) -> None:
         self._order, self._loaded, self._listener = order, loaded, listener
         self._screen, self._parent = screen, parent
+        self._watch = screen.watch if screen is not None else parent.watch if parent is not None else None
         self._tls = TlsFiles(loaded.tls_paths) if loaded.tls_paths is not None else None
         self._url = url_of(*listener.getsockname()[:2], is_tls=self._tls is not None)
         self._record: Router | None = None
@@ -140,7 +146,7 @@ class Serving:
         return build_house(
             self._loaded,
             with_ledger=self._order.with_ledger,
-            watchers=(self._screen,) if self._screen else (),
+            watchers=(self._watch,) if self._watch is not None else (),
             address=self._url,
             load=self._order.reading.load,
             group=self._parent,
@@ -197,15 +203,19 @@ class Serving:
         for warning in (*loaded.warnings, *away, *warn_of_expiry(loaded)) if parent is None else ():
             events.config_warned(warning=warning)
         if self._screen is not None:
-            _start_screen(self._screen, loaded, self._url, with_ledger=self._order.with_ledger)
-            self._screen.watch.look_at(built.notices, built.house.state.ended_jobs.list_all)
+            loop = asyncio.get_running_loop()
+            self._screen.open(loop, facts_of(self._order, loaded, self._url))
+            follow_terminal(self._screen, loop)
             stop_with_terminal(self._stop)
         elif not self._order.as_json and parent is None:
             say(welcome(loaded, self._url))
+        if self._watch is not None:
+            self._watch.look_at(built.notices, built.house.state.ended_jobs.list_all)
 
     def _begin_stop(self) -> None:
         self._built.release_jobs()
-        _say_stopping(self._loaded, self._admission, self._screen, as_json=self._order.as_json)
+        note = self._watch.note if self._watch is not None else say
+        _say_stopping(self._loaded, self._admission, note, as_json=self._order.as_json)
 
     async def _close(self) -> None:
         if self._rotating is not None:
@@ -217,6 +227,8 @@ class Serving:
             events.server_stopped()
         if self._screen is not None:
             self._screen.close()
+        elif self._parent is not None:
+            self._parent.send_seen()
 
 
 def _keep_built() -> None:
@@ -243,17 +255,30 @@ def find_spans(maps: bytes) -> Iterator[tuple[int, int]]:
             yield first, after - first
 
 
-def _start_screen(screen: "Screen", loaded: LoadedConfig, url: str, *, with_ledger: bool) -> None:
-    loop = asyncio.get_running_loop()
-    screen.open(loop, _facts(loaded, url, with_ledger=with_ledger))
+def open_screen(order: Order) -> "Screen":
+    from router.screen.screen import Screen  # only for terminals
+    from router.screen.terminal import Terminal, style_of
+
+    is_still = not can_redraw(sys.stderr)
+    return Screen(
+        Terminal(sys.stderr),
+        style_of(sys.stderr, os.environ),
+        is_each_call=order.shows_each_call,
+        is_still=is_still,
+        shows_words=order.shows_words,
+    )
+
+
+def follow_terminal(screen: "Screen", loop: asyncio.AbstractEventLoop) -> None:
+    """Draw again when the terminal's size changes, and after Ctrl-Z, when the shell has written below our lines."""
     loop.add_signal_handler(signal.SIGWINCH, screen.wake)
-    loop.add_signal_handler(signal.SIGCONT, screen.start_over)  # after Ctrl-Z the shell has written below our lines
+    loop.add_signal_handler(signal.SIGCONT, screen.start_over)
 
 
-def _facts(loaded: LoadedConfig, url: str, *, with_ledger: bool) -> "Facts":
+def facts_of(order: Order, loaded: LoadedConfig, url: str) -> "Facts":
     from router.screen.around import Facts  # only for terminals
 
-    path = loaded.ledger_path if with_ledger else None
+    path = loaded.ledger_path if order.with_ledger else None
     return Facts(
         version=installed_version(),
         url=url,
@@ -264,7 +289,8 @@ def _facts(loaded: LoadedConfig, url: str, *, with_ledger: bool) -> "Facts":
         init=init_command(),
         is_simulated=loaded.is_simulated,
         second_opinion=loaded.second_opinion,
-        page=f"{url}/" if loaded.config.page else "",
+        workers=order.count,
+        has_page=loaded.config.page,
     )
 
 
@@ -286,7 +312,7 @@ def _short_path(path: Path) -> str:
     return min((whole, home) if here.startswith("..") else (whole, home, here), key=len)
 
 
-def _say_stopping(loaded: LoadedConfig, admission: Admission, screen: "Screen | None", *, as_json: bool) -> None:
+def _say_stopping(loaded: LoadedConfig, admission: Admission, note: Callable[[str], None], *, as_json: bool) -> None:
     listens, drain = loaded.config.server.stop_listening_after_seconds, loaded.config.limits.drain_seconds
     running = admission.in_flight
     if as_json:
@@ -296,7 +322,7 @@ def _say_stopping(loaded: LoadedConfig, admission: Admission, screen: "Screen | 
     if listens:
         finishing = f"serving new requests for {listens:g} s more, then finishing what runs within {drain:g} s"
     if finishing:
-        (screen.note if screen else say)(f"{finishing}; Ctrl-C again stops at once")
+        note(f"{finishing}; Ctrl-C again stops at once")
 
 
 def allow_handles(max_in_flight: int, max_sockets: int) -> int:

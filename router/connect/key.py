@@ -5,6 +5,7 @@ from router.connect.recipe import Facts
 
 _OWN_VARIABLE = "TANDEM_KEY"
 """For clients that need a variable even for the placeholder."""
+_KEY_OPTION = " --key-env "
 
 
 def key_facts(variable: str = "", value: str = "") -> Facts:
@@ -20,3 +21,9 @@ def key_facts(variable: str = "", value: str = "") -> Facts:
         "shell_key": f"${variable}" if variable else KEY,
         "key_value": value if variable else KEY,
     }
+
+
+def with_key(facts: Facts, variable: str, value: str) -> Facts:
+    """Facts for a client that sends a person's own key. Its status line shows what is left of their budget."""
+    plain = facts["statusline"].partition(_KEY_OPTION)[0]
+    return {**facts, **key_facts(variable, value), "statusline": f"{plain}{_KEY_OPTION}{variable}"}

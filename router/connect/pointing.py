@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from router.connect import files
 from router.connect.change import CannotConnect, plan_connection
 from router.connect.formats import CannotEdit
-from router.connect.key import key_facts
+from router.connect.key import with_key
 from router.connect.recipe import Facts, Recipe
 from router.connect.store import Store
 
@@ -36,7 +36,7 @@ def where_it_points(recipe: Recipe, facts: Facts, store: Store, shell: str) -> P
     except OSError:
         return Pointing.UNKNOWN
     if record.key_env:
-        facts = {**facts, **key_facts(record.key_env, os.environ.get(record.key_env, ""))}
+        facts = with_key(facts, record.key_env, os.environ.get(record.key_env, ""))
     try:
         if not any(change.is_needed for change in plan_connection(recipe, facts, store, shell)):
             return Pointing.HERE

@@ -4,7 +4,16 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from router.contract.words import Word
+from router.contract.words import AccountFault, Word
+
+_RELOAD = "then tandem reload; tandem check --live checks it"
+ACCOUNT_FAULTS = {
+    AccountFault.KEY: ("its host refuses the API key", f"put a working key in place, {_RELOAD}"),
+    AccountFault.CREDIT: ("its account has no credit left", "add credit at the host; tandem check --live checks it"),
+    AccountFault.REGION: ("its host does not serve this region", "tandem check --live"),
+    AccountFault.MODEL: ("its host does not know the configured model", f"set another model, {_RELOAD}"),
+}
+"""What keeps a target from serving until the operator acts, and what to do."""
 
 
 class Trouble(Word):

@@ -101,6 +101,11 @@ class Outcome(Word):
     INTERRUPTED = "INTERRUPTED"
     SUPERSEDED = "SUPERSEDED"
 
+    @property
+    def said(self) -> str:
+        """In people's words: a caller that left and one that sent a new message both interrupted their turn."""
+        return "interrupted" if self is Outcome.ABANDONED else self.lower().replace("_", " ")
+
 
 SAID_WRONG = "the last turn seems to have gone wrong"
 ASKED_AGAIN = "the same ask again"

@@ -87,11 +87,13 @@ class Responses:
 
     async def _find_job(self, asked: Asked, *, to_read: bool = False) -> tuple[JobStore, Job] | None:
         """A job that the caller may read. None: whatever has this id is not one, or can be read without the store of jobs."""
-        store, response_id = self._jobs.store, asked.path["response_id"]
+        response_id = asked.path["response_id"]
         try:
+            store = await self._jobs.find(self._house)
             job = await store.find(response_id, asked.whose_jobs) if store is not None else None
         except StoreUnusable:
-            if not to_read or await self._responses.find(response_id, asked.caller) is None:
+            is_enough = to_read or self._jobs.store is None  # a file of another router has nothing of ours
+            if not is_enough or await self._responses.find(response_id, asked.caller) is None:
                 raise
             return None
         return (store, job) if store is not None and job is not None else None
@@ -132,12 +134,11 @@ class Responses:
 
     async def _cancel_listed(self, asked: Asked) -> Answer:
         """Cancel a job that the caller sees in the list: an admin another caller's, which `?caller=` names."""
-        job, name = await self._find_listed(asked), asked.query.get("caller")
+        (store, job), name = await self._find_listed(asked), asked.query.get("caller")
         if job.caller.name != name if name else not asked.may_read(job.caller):
             raise _no_job(job.id)
-        assert self._jobs.store is not None
         if job.state not in FINAL:
-            job = await self._cancel_job(self._jobs.store, job)
+            job = await self._cancel_job(store, job)
         return as_json(_describe(job, {}, asked))
 
     async def _cancel_job(self, store: JobStore, job: Job) -> Job:
@@ -190,7 +191,7 @@ class Responses:
 
     async def _list(self, asked: Asked) -> Answer:
         state, limit = _read_state(asked.query.get("state")), read_limit(asked.query.get("limit"))
-        store = self._jobs.store
+        store = await self._jobs.find(self._house)
         if store is None:
             return as_json({"object": "list", "data": [], "before": None})
         page = await store.list_jobs(_whose(asked), state, limit, asked.query.get("before"))
@@ -198,17 +199,16 @@ class Responses:
         return as_json({"object": "list", "data": [_describe(job, dead, asked) for job in page.jobs], "before": page.before})
 
     async def _show(self, asked: Asked) -> Answer:
-        job = await self._find_listed(asked)
-        assert self._jobs.store is not None
-        return as_json(_describe(job, await _find_dead(self._jobs.store), asked))
+        store, job = await self._find_listed(asked)
+        return as_json(_describe(job, await _find_dead(store), asked))
 
-    async def _find_listed(self, asked: Asked) -> Job:
+    async def _find_listed(self, asked: Asked) -> tuple[JobStore, Job]:
         """A job that the caller sees in the list. Raises `JobGone`."""
-        store, job_id = self._jobs.store, asked.path["response_id"]
+        store, job_id = await self._jobs.find(self._house), asked.path["response_id"]
         job = await store.find(job_id, _whose(asked)) if store is not None else None
-        if job is None:
+        if store is None or job is None:
             raise _no_job(job_id)
-        return job
+        return store, job
 
 
 _NO_CACHE = {"cache-control": "no-cache"}
@@ -315,7 +315,7 @@ async def answer_or_refuse(page: Callable[[Asked], Awaitable[Answer]], asked: As
     try:
         return await page(asked)
     except StoreUnusable as error:
-        raise JobsUnavailable(f"background jobs cannot be read now: {error}", retry_after_seconds=1.0) from error
+        raise JobsUnavailable(f"background jobs cannot be read now: {error.for_callers}", retry_after_seconds=1.0) from error
 
 
 class OutsideJobs:

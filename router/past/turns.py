@@ -25,13 +25,6 @@ NOBODY_SERVED = (Outcome.FAILED, Outcome.REFUSED)
 _RACE = "x:race-req_"
 """Session prefix of a race (`page.race`): both tiers served it, so no choice was made."""
 _LOOKS, _MOVED = "looks like a ", "moved up"
-_WORDS = {
-    Outcome.ABANDONED: "interrupted",
-    Outcome.INTERRUPTED: "interrupted",
-    Outcome.SUPERSEDED: "superseded",
-    Outcome.CUT_SHORT: "cut short",
-    Outcome.FAILED: "failed",
-}
 
 
 class Begun(Struct, frozen=True):
@@ -293,7 +286,7 @@ def _say_trouble(line: Line, message: str) -> str:
         return f'model "{line.model[:60]}" is not in models:'
     if line.outcome == Outcome.REFUSED:
         return message or (line.error or "refused").replace("_", " ")
-    words = _WORDS.get(Outcome(line.outcome), line.outcome.lower())
+    words = Outcome(line.outcome).said
     return f"{words}: {line.error}" if line.error else words
 
 

@@ -34,17 +34,18 @@ class Facts:
     is_simulated: bool
     second_opinion: str = ""
     """Who receives people's words besides the serving targets; empty if none."""
-    page: str = ""
-    """Its address; empty if it is switched off."""
+    workers: int = 1
+    has_page: bool = True
 
 
 def write_head(facts: Facts, columns: int, style: Style) -> list[str]:
     address = [f"Tandem {facts.version}".rstrip(), f"{facts.url}/v1", f"Claude Code: {facts.url}"]
-    address += [f"page: {facts.page}"] if facts.page else []
+    address += [f"page: {facts.url}/"] if facts.has_page else []
     tiers = [f"{tier}  {', '.join(name for of, name in facts.targets if of is tier) or 'none'}" for tier in Tier]
     lines = _flow(address, columns, style)
     lines[0] = lines[0].replace(address[0], style.paint(address[0], BOLD), 1)
-    lines += _flow([*tiers, facts.preference, f"ledger {facts.ledger}"], columns, style)
+    workers = [f"{facts.workers} workers"] if facts.workers > 1 else []
+    lines += _flow([*tiers, facts.preference, *workers, f"ledger {facts.ledger}"], columns, style)
     if facts.is_simulated:
         lines += _flow(["No model is configured: simulated tiers answer.", f"Your own: {facts.init}"], columns, style)
     if facts.second_opinion:

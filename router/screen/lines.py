@@ -1,19 +1,18 @@
-"""A turn → one terminal line, cut to its width; the reason is last, so it is cut first."""
+"""A turn → one row of the table, as wide as the terminal. A reason that is a sentence goes on below its column."""
 
 import re
 from dataclasses import replace
-from textwrap import wrap
 from typing import NamedTuple
 
 from router.contract.words import Outcome, TurnKind
 from router.past.turns import Turn
 from router.screen.figures import clock, count, day_and_clock, duration, money
-from router.screen.text import Style, clean, drop_colours, fit, pad, width_of
+from router.screen.text import Style, clean, drop_colours, fit, fold, pad, width_of
 from router.telemetry.colour import BOLD, DIM, RED, TIER_COLOURS
 
 _WIDE = 120
 """Room for every column."""
-_LEAST_WHY = 26
+_LEAST_WHY, _LEAST_FOLDED = 26, 12
 _BRIEF = (
     (re.compile(r"^(?:a |an )?(?:long task|quick edit|quick question|quick turn): "), ""),
     (re.compile(r"^unclear; (?=follows)"), ""),
@@ -22,6 +21,10 @@ _BRIEF = (
     (re.compile(r"^compaction stays with its session on \w+"), "compaction"),
 )
 """Shortened reasons for a narrow terminal, without what the tier column says."""
+_LISTS = re.compile(r"^(?:an? )?(?:long task|quick edit|quick question|quick turn): ")
+"""Reasons that list what was read in the words: the first few say enough, so they may be cut."""
+_MOST_LINES = 8
+"""Of one row: a host's own words may be long."""
 _DROPPED = ("first", "calls", "tokens", "cost", "turn", "took", "time", "caller")
 """Columns that a narrow terminal drops, in order, until the reason has room."""
 _OF_REFUSALS = ("time", "caller", "client", "turn", "tier")
@@ -102,31 +105,42 @@ class Layout:
         return self.style.paint(self._gap.join([*cells, "why"]).rstrip(), DIM)
 
     def lines(self, turn: Turn, now: float) -> list[str]:
-        """One line, or in a story as many as needed."""
-        if not self._is_story:
-            return [self.line(turn, now)]
+        """A row, with as many lines as its reason needs."""
+        if self._is_story:
+            return self._tell(turn, now)
+        shown, room = self._shown, self._why
+        if turn.tier is None and not self._is_wide:  # not served, so there are no figures: the reason gets their room
+            shown = [column for column in shown if column.name in _OF_REFUSALS]
+            room = self._room(shown)
+        why = self._why_text(turn)
+        is_list = not turn.trouble and not turn.job and _LISTS.match(turn.why)
+        if is_list or room < _LEAST_FOLDED:
+            return [self._row(turn, now, shown, fit(why, room, self.style))]
+        first, *more = fold(why, room)
+        if len(more) >= _MOST_LINES:
+            more = [*more[: _MOST_LINES - 2], self.style.cut]
+        return [self._row(turn, now, shown, first), *(f"{' ' * (self.columns - room)}{line}" for line in more)]
+
+    def _tell(self, turn: Turn, now: float) -> list[str]:
+        """At length, with the typed text and the whole reason."""
         typed = [f"{'  ' if index else '> '}{clean(words, self.style)}" for index, words in enumerate(turn.words.split("\n"))]
         told = replace(turn, words="")
-        first, *more = wrap(self._why_text(told), max(20, self._why), break_on_hyphens=False) or [""]
-        figures = self.line(replace(told, why="", trouble="", estimate=""), now)
+        first, *more = fold(self._why_text(told), max(20, self._why))
+        figures = self._row(told, now, self._shown, "")
         indent = " " * (self.columns - self._why)
         painted = [self.style.paint(fit(line, self.columns, self.style), BOLD) for line in typed if line.strip("> ")]
         gap = " " * max(1, len(indent) - width_of(drop_colours(figures)))
         return [*painted, f"{figures}{gap}{first}".rstrip(), *(f"{indent}{line}" for line in more)]
 
-    def line(self, turn: Turn, now: float) -> str:
+    def _row(self, turn: Turn, now: float, shown: list[Column], why: str) -> str:
         style, texts = self.style, self._cells(turn, now)
         is_dim = not turn.is_persons and turn.tier is not None
-        shown, room = self._shown, self._why
-        if turn.tier is None and not self._is_wide:  # not served, so there are no figures: the reason gets their room
-            shown = [column for column in shown if column.name in _OF_REFUSALS]
-            room = self._room(shown)
         cells = []
         for column in shown:
             width = self._width(column)
             cell = pad(fit(texts[column.name], width, style), width, is_right=column.is_right)
             cells.append(style.paint(cell, _colour(turn)) if column.name == "tier" and not is_dim else cell)
-        line = self._gap.join([*cells, fit(self._why_text(turn), room, style)]).rstrip()
+        line = self._gap.join([*cells, why]).rstrip()
         return style.paint(line, DIM) if is_dim else line
 
     def _cells(self, turn: Turn, now: float) -> dict[str, str]:
@@ -167,12 +181,14 @@ class Layout:
     def _why_text(self, turn: Turn) -> str:
         style = self.style
         reason = turn.why if self._is_wide or self._is_story else _shorten(turn.why)
+        if turn.job and turn.words:
+            reason = ""  # jobs go to deep because they are jobs: what they are for says more
         parts = [part for part in (turn.trouble, turn.estimate, reason) if part]
         why = clean("; ".join(parts), style)
         if not turn.words:
             return why
         words = clean(turn.words[: 4 * _SHOWN_WORDS], style)
-        return f'"{fit(words, _SHOWN_WORDS, style)}" {why}'
+        return f'"{fit(words, _SHOWN_WORDS, style)}" {why}'.rstrip()
 
 
 def _shorten(why: str) -> str:
@@ -182,7 +198,9 @@ def _shorten(why: str) -> str:
 
 
 def short_name(turn: Turn, style: Style) -> str:
-    """The client, and the end of its session's name: many ids begin alike, with the time."""
+    """The client, and the end of its session's name: many ids begin alike, with the time. Of a job, the end of its id."""
+    if turn.job:
+        return f"job {clean(turn.job, style)[-4:]}"
     client = clean(turn.client, style).removesuffix("-code") or "-"
     tail = "".join([letter for letter in clean(turn.session, style) if letter.isalnum()])[-4:]
     name = fit(client, 8, style)

@@ -13,6 +13,10 @@ import structlog
 from router.contract.entry import Line
 from router.telemetry.colour import has_colour
 from router.telemetry.lines import entry_line
+from router.telemetry.sentences import say_event
+
+Note = Callable[[str, str], None]
+"""Takes the sentence of an event and its level."""
 
 
 class _LineWriter:
@@ -38,13 +42,13 @@ class _LineWriter:
 
 
 class _NoteTaker:
-    """Gives lines to a screen, which shows them above what it draws."""
+    """Gives events to a screen, which shows them above what it draws."""
 
-    def __init__(self, note: Callable[[str], None]) -> None:
+    def __init__(self, note: Note) -> None:
         self._note = note
 
-    def msg(self, line: bytes) -> None:
-        self._note(line.decode("utf-8", "replace"))
+    def msg(self, said: str, level: str) -> None:
+        self._note(said, level)
 
     debug = info = warning = error = msg
 
@@ -63,12 +67,10 @@ _EXPECTED = ("upgrade_required",)
 """Refusals that clients expect: Codex tries a WebSocket first. They are logged as JSON, and not shown to people."""
 
 
-def set_up_logging(
-    *, as_json: bool, note: Callable[[str], None] | None = None, refused: Callable[[int, str], None] | None = None
-) -> None:
+def set_up_logging(*, as_json: bool, note: Note | None = None, refused: Callable[[int, str], None] | None = None) -> None:
     """JSON lines for programs, or one readable line for each request for a person.
 
-    A screen shows requests itself. `note` gets all other lines, and `refused` the status and message of a request that was
+    A screen shows requests itself. `note` gets all other events, and `refused` the status and message of a request that was
     rejected before admission.
     """
     global _is_plain, _has_colour, _has_screen, _writer, _refused
@@ -77,6 +79,8 @@ def set_up_logging(
     processors: list[Any] = [structlog.processors.add_log_level]
     if as_json:
         processors += [structlog.processors.TimeStamper(fmt="iso", utc=True), _to_json]
+    elif note is not None:
+        processors.append(_to_note)
     else:
         processors += [structlog.processors.TimeStamper(fmt="%H:%M:%S", utc=False), _to_line]
     structlog.configure(
@@ -101,14 +105,19 @@ def _to_json(_: Any, __: str, event: MutableMapping[str, Any]) -> bytes:
 
 
 def _to_line(_: Any, level: str, event: MutableMapping[str, Any]) -> bytes:
-    at, name = event.pop("timestamp", ""), event.pop("event", "")
-    event.pop("level", None)
-    if "line" in event:
-        return f"{at}  {event['line']}".encode()
-    details = "  ".join(f"{key}={value}" for key, value in event.items())
     mark = "" if level in ("info", "debug") else f"{level}: "
-    words = name.replace(".", " ").replace("_", " ")
-    return f"{at}  {mark}{words}  {details}".rstrip().encode()
+    return f"{event['timestamp']}  {mark}{_say(event)}".encode()
+
+
+def _to_note(_: Any, level: str, event: MutableMapping[str, Any]) -> tuple[tuple[str, str], dict[str, Any]]:
+    return (_say(event), level), {}
+
+
+def _say(event: MutableMapping[str, Any]) -> str:
+    said = str(event["line"]) if "line" in event else say_event(event["event"], event)
+    if not said:
+        raise structlog.DropEvent
+    return said
 
 
 @contextmanager
@@ -127,10 +136,8 @@ def together() -> Iterator[None]:
 
 def server_started(*, url: str, config: str, targets: int, simulated: bool, took_ms: float, workers: int = 1) -> None:
     """The router is listening. `workers` says how many there are, where there are several: all of them serve."""
-    if not _is_plain:
-        more = {"workers": workers} if workers > 1 else {}
-        took = round(took_ms, 1)
-        _log.info("server.started", url=url, config=config, targets=targets, simulated=simulated, took_ms=took, **more)
+    more, took = {"workers": workers} if workers > 1 else {}, round(took_ms, 1)
+    _log.info("server.started", url=url, config=config, targets=targets, simulated=simulated, took_ms=took, **more)
 
 
 def worker_started(*, pid: int, took_ms: float) -> None:
@@ -176,49 +183,28 @@ def policy_switched_off(*, policy: str, source: str, why: str) -> None:
 
 def config_reloaded(*, changed: Sequence[str], needs_restart: Sequence[str], before: str, fingerprint: str) -> None:
     """The config was read again and is in use. `changed` says what is different, `needs_restart` what waits for a restart."""
-    if not _is_plain:
-        _log.info(
-            "config.reloaded",
-            changed=list(changed),
-            needs_restart=list(needs_restart),
-            before=before,
-            fingerprint=fingerprint,
-        )
-        return
-    waits = [f"needs a restart: {setting}" for setting in needs_restart]
-    _log.info("config.reloaded", line=_joined("config reloaded", [*(changed or ["nothing changed"]), *waits]))
+    waits = list(needs_restart)
+    _log.info("config.reloaded", changed=list(changed), needs_restart=waits, before=before, fingerprint=fingerprint)
 
 
 def config_kept(*, source: str, faults: Sequence[str]) -> None:
     """The config was to be read again and has faults, so nothing was changed. The one before stays in use."""
-    if not _is_plain:
-        _log.error("config.kept", config=source, faults=list(faults))
-    else:
-        _log.error("config.kept", line=_joined(f"error: {source} was not taken, and the config before it stays in use", faults))
+    _log.error("config.kept", config=source, faults=list(faults))
 
 
 def secrets_reloaded(*, changed: Sequence[str]) -> None:
     """A value in `.env` or the certificate was changed, and is in use. `changed` says which; values are never shown."""
-    if not _is_plain:
-        _log.info("secrets.reloaded", changed=list(changed))
-    else:
-        _log.info("secrets.reloaded", line=_joined("secrets reloaded", changed))
+    _log.info("secrets.reloaded", changed=list(changed))
 
 
 def keys_reloaded(*, changed: Sequence[str], callers: int, keys: int) -> None:
     """The key file was changed and is in use. `changed` says what is different; `callers` and `keys` count what it holds."""
-    if not _is_plain:
-        _log.info("keys.reloaded", changed=list(changed), callers=callers, keys=keys)
-    else:
-        _log.info("keys.reloaded", line=_joined("keys reloaded", changed))
+    _log.info("keys.reloaded", changed=list(changed), callers=callers, keys=keys)
 
 
 def keys_kept(*, faults: Sequence[str]) -> None:
     """The key file was changed and cannot be used. The keys before it stay in use: none was added, and none revoked."""
-    if not _is_plain:
-        _log.error("keys.kept", faults=list(faults))
-    else:
-        _log.error("keys.kept", line=_joined("error: the key file was not taken, and no key was added or revoked", faults))
+    _log.error("keys.kept", faults=list(faults))
 
 
 def key_revoked(*, key: str | None, waiting_jobs: int = 0, running_jobs: int = 0, sockets: int = 0, feeds: int = 0) -> None:
@@ -232,12 +218,6 @@ def key_revoked(*, key: str | None, waiting_jobs: int = 0, running_jobs: int = 0
 def keys_lost(*, after_seconds: float) -> None:
     """The key file has been missing for `after_seconds`, so no key of a caller works until it is back."""
     _log.error("keys.lost", after_seconds=round(after_seconds))
-
-
-def _joined(first: str, parts: Sequence[str]) -> str:
-    """One line for a person, without the hints: `tandem check` and `tandem reload` print them."""
-    lines = [part.partition("\n")[0] for part in parts]
-    return f"{first}: {'; '.join(lines)}" if lines else first
 
 
 def request_settled(line: Line) -> None:
@@ -264,7 +244,7 @@ def request_rejected(*, status: int, code: str, message: str = "") -> None:
     elif _refused is not None:
         _refused(status, _printable(message) or code.replace("_", " "))
     else:
-        _log.info("request.rejected", line=f"{status} rejected  {code}  {_printable(message)}".rstrip())
+        _log.info("request.rejected", line=f"{status} rejected  {_printable(message) or code.replace('_', ' ')}")
 
 
 def key_refused(*, key: str | None, reason: str) -> None:
@@ -442,8 +422,9 @@ def job_started(*, job: str, attempt: int) -> None:
 
 
 def job_ended(*, job: str, state: str) -> None:
-    """A background job is over."""
-    _log.info("job.ended", job=job, state=state)
+    """A background job is over. On a screen its turn says so."""
+    if not _has_screen:
+        _log.info("job.ended", job=job, state=state)
 
 
 def store_migrating(*, file: str, before: int, version: int, megabytes: int) -> None:

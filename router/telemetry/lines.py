@@ -14,12 +14,15 @@ def entry_line(line: Line, *, has_colour: bool) -> str:
 
     tier = line.tier
     whose = "" if line.caller == LOCAL.name else f"  {line.caller if line.caller.isprintable() else repr(line.caller)}"
+    if tier is None and line.outcome == Outcome.SERVED:
+        return f"answered by the router{whose}  {line.dialect}  {line.id}"
     if tier is None:
-        return f"{paint(f'{line.status} refused', RED)}{whose}  {line.error}  {line.dialect}  {line.id}"
+        refused = f"{line.status} {Outcome(line.outcome).said}"
+        return f"{paint(refused, RED)}{whose}  {_words(line.error)}  {line.dialect}  {line.id}"
     served_by = f"{tier} → {line.target}" if line.target else str(tier)
     parts = [f"{paint(f'{served_by:<18}', TIER_COLOURS[tier])}{whose}"]
     if line.outcome != Outcome.SERVED:
-        parts.append(paint(f"{line.outcome} {line.error or ''}".rstrip(), RED))
+        parts.append(paint(f"{Outcome(line.outcome).said} {_words(line.error)}".rstrip(), RED))
     parts.append(line.because or "")
     figures = [
         _figure("first token", line.ttft_ms, "ms"),
@@ -29,6 +32,10 @@ def entry_line(line: Line, *, has_colour: bool) -> str:
     ]
     parts.append(paint(", ".join(filter(None, figures)), DIM))
     return "  ".join(parts)
+
+
+def _words(code: str | None) -> str:
+    return (code or "").replace("_", " ")
 
 
 def _figure(name: str, value: float | None, unit: str) -> str:

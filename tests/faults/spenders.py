@@ -86,6 +86,8 @@ class History:
     spent: float = 0.0
     dearest_whole: float = 0.0
     """What the dearest answer in one piece cost."""
+    in_flight: float = 0.0
+    """What was written for callers that left before the first piece. No router can have seen all of it."""
     calls: int = 0
     served: int = 0
 
@@ -99,9 +101,11 @@ class History:
 
     @property
     def may_be_over(self) -> float:
-        """Nothing; if the upstream ignores the cap, one answer in one piece, and what was in flight of streams that were cut."""
+        """What was in flight to callers that left; if the upstream ignores the cap, also one answer in one piece, and what was
+        in flight of streams that were cut."""
         streams = max(sum(wish.is_cut_in_time for wish in wishes) for wishes in self.rounds)
-        return 1e-9 if self.honours else self.dearest_whole + streams * CUT_TOKENS * PRICES["sage"][1] / 1e6
+        ignored = 0.0 if self.honours else self.dearest_whole + streams * CUT_TOKENS * PRICES["sage"][1] / 1e6
+        return 1e-9 + self.in_flight + ignored
 
     def __str__(self) -> str:
         return f"history {self.number}: {self.spent:.6f} of {self.budget} USD, {self.served} served, {self.calls} calls"
@@ -221,7 +225,7 @@ class Writer:
             await self.wire.chunk(self._events(*self._opening()))
         pieces = min(wish.pieces, length) or 1
         if wish.leaves_after == 0:
-            await asyncio.Event().wait()  # its caller leaves before the first piece, which would be in flight
+            await self._write_in_flight(min(length, FLIGHT_TOKENS))
         for piece in range(pieces):
             tokens = length // pieces + (piece < length % pieces)
             for index in range(answers):
@@ -232,6 +236,14 @@ class Writer:
                 await asyncio.Event().wait()  # until the router hangs up
         await self.wire.chunk(self._end(answers))
         await self.wire.end_chunks()
+
+    async def _write_in_flight(self, tokens: int) -> None:
+        """Write a piece to a caller that leaves before it has one, until the router hangs up."""
+        before = self.bill.usd
+        self.bill.write(tokens)
+        self.bill.history.in_flight += self.bill.usd - before
+        await self.wire.chunk(self._delta("abc " * tokens, 0))
+        await asyncio.Event().wait()
 
     @property
     def _usage(self) -> dict:

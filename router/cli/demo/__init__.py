@@ -107,7 +107,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Play the afternoon, and say what the ledgers say of it."""
     screen = None if arguments.json else open_screen(Terminal(sys.stdout) if can_redraw(sys.stdout) else Plain(sys.stdout))
-    events.set_up_logging(as_json=False, note=lambda _: None)
+    events.set_up_logging(as_json=False, note=lambda *_: None)
     runs: dict[str, Played] = {}
 
     async def main() -> None:

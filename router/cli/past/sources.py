@@ -16,7 +16,8 @@ from router.cli import Ended
 from router.cli.asking import Refused, Unreachable, ask_object, explain_refusal
 from router.cli.common import known_names, say
 from router.cli.routers import known_routers
-from router.config.load import find_config, load_prices
+from router.config.files import load_prices
+from router.config.load import find_config
 from router.contract.entry import Line, read_line
 from router.contract.past import CallSums, ExpectedSums, SessionSums, Sums
 from router.contract.request import JsonObject

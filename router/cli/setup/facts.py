@@ -18,7 +18,7 @@ from router.config.folders import state_folder
 from router.config.load import LoadedConfig
 from router.config.models import SHIPPED_MODELS
 from router.connect import KEY
-from router.connect.key import key_facts
+from router.connect.key import key_facts, with_key
 from router.connect.recipe import Facts, Recipe, known_clients, load_recipe
 from router.connect.run import point
 from router.connect.store import Store
@@ -63,10 +63,10 @@ def read_facts(
     behind = _models_behind(loaded) if is_ours else dict.fromkeys(TITLES, "")
     known = choose_entries(codex, behind) or StoredEntries(STORED_MODELS)()
     status = [*own_command(), "statusline", "--url", address]
-    return {
+    facts = {
         "url": address,
         "base": f"{address}/v1",
-        **key_facts(*(key or ())),
+        **key_facts(),
         "window": str(windows["auto"]),
         "window_fast": str(windows.get("fast", windows["auto"])),
         "window_deep": str(windows.get("deep", windows["auto"])),
@@ -80,6 +80,7 @@ def read_facts(
         "websockets": str(any(spec.has_socket for spec in SPECS.values())).lower(),
         "statusline": shlex.join(status),
     }
+    return facts if key is None else with_key(facts, *key)
 
 
 def mcp_facts(facts: Facts) -> Facts:

@@ -17,7 +17,7 @@ from router.cli import Ended
 from router.cli.common import say
 from router.cli.refused import say_away
 from router.cli.routers import leave_router, note_reload, note_router, record_of, url_of
-from router.cli.serving import Order, Serving, explained, warn_of_expiry, welcome
+from router.cli.serving import Order, Serving, explained, facts_of, open_screen, warn_of_expiry, welcome
 from router.cli.workers.own_valkey import PROGRAMS, CannotStart, OwnValkey, find_program
 from router.cli.workers.parent import Parent
 from router.cli.workers.parent_link import ParentLink
@@ -28,6 +28,7 @@ from router.contract.keys import OWN_ID, make_key
 from router.contract.secret import Secret
 from router.contract.shared import SharedTerms, ValkeyTerms
 from router.edge.server import open_listeners
+from router.screen.seen import Watch
 from router.stores.shared import say_missing
 from router.telemetry import events
 from router.wiring.build import check_prices
@@ -36,12 +37,15 @@ from router.wiring.stores import hold_files
 if TYPE_CHECKING:
     import socket
 
+    from router.cli.workers.screen_process import ScreenProcess
+
 
 def serve_group(order: Order, loaded: LoadedConfig) -> int:
     """Raises `Ended`, `CannotListen` and `StoreUnusable`."""
     program = find_server(loaded)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # until the parent handles it: unwind what was started
     with ExitStack() as stack:
+        screen = _open_screen(order, stack) if order.has_screen else None
         listeners = open_listeners(order.host, order.port, order.count, needs_keys=loaded.keys is not None)
         for listener in listeners:
             stack.callback(listener.close)
@@ -60,6 +64,9 @@ def serve_group(order: Order, loaded: LoadedConfig) -> int:
             def join(one: LoadedConfig) -> LoadedConfig:
                 return replace(one, shared=_join_terms(one.shared, parent.number, valkey, secret))
 
+            if screen is not None:
+                parent.watch = Watch(shows_words=order.shows_words, shows_estimates=order.shows_each_call)
+                events.set_up_logging(as_json=False, note=parent.watch.note, refused=parent.watch.reject)
             events.name_worker(parent.number)
             own = replace(order, reading=order.reading._replace(adapt=join), began=time.perf_counter())
             with explained(""):
@@ -67,6 +74,8 @@ def serve_group(order: Order, loaded: LoadedConfig) -> int:
 
         def announce() -> None:
             note_router(record)
+            if screen is not None:
+                screen.open(facts_of(order, loaded, url))
             warnings = [*loaded.warnings, *missing, *warn_of_expiry(loaded)]
             if len(listeners) == 1:
                 warnings.append("all workers share one socket, so some may get more connections than others")
@@ -79,9 +88,19 @@ def serve_group(order: Order, loaded: LoadedConfig) -> int:
         gc.collect()
         gc.freeze()  # keeps loaded objects in pages that workers share
         take = partial(note_reload, record)
-        code = Parent(order.count, listeners, loaded, order.reading.load, work, own_key, announce, take, valkey, check).run()
+        parts = (listeners, loaded, order.reading.load, work, own_key, announce, take, valkey, check, screen)
+        code = Parent(order.count, *parts).run()
     events.server_stopped()
     return code
+
+
+def _open_screen(order: Order, stack: ExitStack) -> "ScreenProcess":
+    from router.cli.workers.screen_process import ScreenProcess  # only for terminals
+
+    screen = ScreenProcess(partial(open_screen, order))
+    stack.callback(screen.close)
+    events.set_up_logging(as_json=False, note=screen.note, refused=screen.reject)
+    return screen
 
 
 def find_server(loaded: LoadedConfig) -> str | None:
@@ -136,5 +155,5 @@ def _announce(order: Order, loaded: LoadedConfig, url: str, warnings: list[str])
     )
     for warning in warnings:
         events.config_warned(warning=warning)
-    if not order.as_json:
+    if not order.as_json and not order.has_screen:
         say(f"{order.count} workers serve.\n{welcome(loaded, url)}")

@@ -26,6 +26,8 @@ class Kind(StrEnum):
     STOP = "stop"
     """Finish and end; the second time, end at once."""
     ENDED = "ended"
+    SEEN = "seen"
+    """What a worker saw, for the screen."""
 
 
 class Topic(StrEnum):

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Raw
@@ -40,6 +41,9 @@ from router.config.key_file import check_blank, read_key_file
 from router.config.load import LoadedConfig
 from router.contract.keys import NewKey
 from router.telemetry import events
+
+if TYPE_CHECKING:
+    from router.cli.workers.screen_process import ScreenProcess
 
 MAX_DEATHS, WITHIN_SECONDS = 5, 60.0
 _LOOK_SECONDS = 2.0
@@ -85,6 +89,7 @@ class Parent:
     valkey: OwnValkey | None = None
     check: Callable[[LoadedConfig], None] = lambda _: None
     """Checks new keys or a new config, as each worker does. Raises `ConfigError`."""
+    screen: "ScreenProcess | None" = None
     leave_seconds: float = 15.0
     """A worker's time to end, after the drain time."""
     _workers: dict[int, _Worker] = field(default_factory=dict, init=False)
@@ -156,6 +161,8 @@ class Parent:
                 other.close()
             for worker in self._workers.values():  # or the parent's end would go unnoticed
                 worker.channel.close()
+            if self.screen is not None:
+                self.screen.release()
             code = self.work(parent, own, self.loaded)
         except Ended as end:
             code = end.code
@@ -183,6 +190,8 @@ class Parent:
         self._selector.unregister(worker.channel)
         worker.channel.close()
         del self._workers[worker.number]
+        if self.screen is not None:
+            self.screen.leave(worker.number)
         self._finish(self._rounds.drop(worker.number))
         if self._stop_by is not None:
             return
@@ -328,6 +337,9 @@ class Parent:
         elif message.kind is Kind.ANSWER:
             worker.missed = 0
             self._finish(self._rounds.take(worker.number, message))
+        elif message.kind is Kind.SEEN:
+            if self.screen is not None:
+                self.screen.show(worker.number, message.body)
         elif message.topic is Topic.RELOAD:
             self._reload(Round.asked_by(worker.number, message))
         elif message.topic is not None:

@@ -24,11 +24,15 @@ from router.wiring.reloader import Reloader
 
 if TYPE_CHECKING:
     from router.edge.control.metrics import Figures
+    from router.screen.seen import Watch
 
 Answers = dict[Topic, Callable[[], Awaitable[bytes]]]
 _MAX_LINE_BYTES = 64 << 20
 _ASK_SECONDS = {Topic.RELOAD: 60.0, Topic.FIGURES: 5.0, Topic.KEYS: 15.0}
 """Longer than the parent waits for workers."""
+_SEEN_SECONDS = 0.05
+"""How long what is seen for the screen is gathered."""
+_MAX_UNSENT_BYTES = 1 << 20
 
 
 class Reporting:
@@ -55,6 +59,9 @@ class ParentLink:
         self._asked: dict[int, asyncio.Future[Raw]] = {}
         self._numbers = itertools.count(1)
         self.is_orphaned = False
+        self.watch: Watch | None = None
+        """What the group's screen is shown of this worker; None without a screen."""
+        self._tick: asyncio.TimerHandle | None = None
 
     def report_end(self, code: int, text: str) -> None:
         """Report why this worker ends unasked."""
@@ -73,7 +80,22 @@ class ParentLink:
         if built.key_watch is not None:
             answers[Topic.KEYS] = partial(_look_at_keys, built.key_watch)
         reader, self._writer = await asyncio.open_connection(sock=self._channel.dup(), limit=_MAX_LINE_BYTES)
+        if self.watch is not None:
+            self.watch.start(asyncio.get_running_loop(), self._see)
         spawn(self._listen(reader, answers, stop, hurry), name="listen to the parent")
+
+    def _see(self) -> None:
+        if self._tick is None:
+            self._tick = asyncio.get_running_loop().call_later(_SEEN_SECONDS, self.send_seen)
+
+    def send_seen(self) -> None:
+        """Tell the screen what was seen, unless the parent is too busy to take it."""
+        self._tick = None
+        if self.watch is None or self._writer is None:
+            return
+        seen = self.watch.collect()
+        if seen and self._writer.transport.get_write_buffer_size() < _MAX_UNSENT_BYTES:
+            self._send(write_message(Kind.SEEN, body=write_body(seen)))
 
     def note_ready(self) -> None:
         self._send(write_message(Kind.READY))

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from router.contract.notices import Notice, Trouble
+from router.contract.notices import ACCOUNT_FAULTS, Notice, Trouble
 from router.contract.target import Target
 from router.contract.words import AccountFault
 from router.dispatch.live.statistics import LiveStatistics
@@ -11,13 +11,6 @@ from router.dispatch.live.target import LiveTarget
 _LONG_SECONDS = 60.0
 """A shorter requested pause means busy, not out."""
 _DOCTOR = "tandem check --live"
-_RELOAD = "then tandem reload; tandem check --live checks it"
-_FAULTS = {
-    AccountFault.KEY: ("its host refuses the API key", f"put a working key in place, {_RELOAD}"),
-    AccountFault.CREDIT: ("its account has no credit left", "add credit at the host; tandem check --live checks it"),
-    AccountFault.REGION: ("its host does not serve this region", _DOCTOR),
-    AccountFault.MODEL: ("its host does not know the configured model", f"set another model, {_RELOAD}"),
-}
 
 
 def find_troubles(live: LiveStatistics, targets: Mapping[str, Target], now: float, time_of_day: float) -> list[Notice]:
@@ -44,7 +37,7 @@ def _is_closed_for_long(known: LiveTarget, now: float) -> bool:
 def _describe(known: LiveTarget, now: float) -> tuple[Trouble, str, str]:
     if known.circuit.fault is not None:
         kind = Trouble.KEY_REFUSED if known.circuit.fault is AccountFault.KEY else Trouble.TARGET_OUT
-        return kind, *_FAULTS[known.circuit.fault]
+        return kind, *ACCOUNT_FAULTS[known.circuit.fault]
     if _is_closed_for_long(known, now):
         minutes = max(1, round((known.circuit.closed_until - now) / 60))
         return Trouble.TARGET_OUT, f"asked to be left alone, for {minutes} more min", _DOCTOR

@@ -87,7 +87,7 @@ const OUTCOMES = {
   REFUSED: "refused",
   FAILED: "failed",
   CUT_SHORT: "cut short",
-  ABANDONED: "caller left",
+  ABANDONED: "interrupted",
   INTERRUPTED: "interrupted",
   SUPERSEDED: "replaced by a newer message",
 };

@@ -27,7 +27,8 @@ _SERIES_VALUES = 24_000
 PERSONS = f"({', '.join(repr(str(kind)) for kind in PERSONS_KINDS)})"
 BEGIN = f"('{TurnKind.ASK}', '{TurnKind.FOLLOW_UP}')"
 IS_TURN = (
-    f"ifnull(turn_kind IN {BEGIN} AND outcome NOT IN ('{Outcome.FAILED}', '{Outcome.REFUSED}', '{Outcome.SUPERSEDED}'), 0)"
+    f"ifnull(turn_kind IN {BEGIN} AND tier IS NOT NULL"
+    f" AND outcome NOT IN ('{Outcome.FAILED}', '{Outcome.REFUSED}', '{Outcome.SUPERSEDED}'), 0)"
 )
 """A turn in which a model worked. Refused or failed ones are sent again, and would count twice."""
 UNPRICED = f"cost_usd IS NULL AND (outcome = '{Outcome.SERVED}' OR output_tokens IS NOT NULL)"

@@ -80,9 +80,11 @@ _TEXTS = f"CASE WHEN turn_kind IN {BEGIN} THEN prompt_text END"
 """Prompts of asks: those of their further calls repeat them, and are not decided again."""
 _OLDER = "SELECT sequence, at FROM entries ORDER BY sequence DESC LIMIT 1 OFFSET ?"
 _BEGINNINGS = (
-    f"SELECT caller, session, sequence FROM entries WHERE turn_kind IN {BEGIN} AND session"  # noqa: S608  fixed names
-    " IN ({marks})"
+    f"SELECT caller, session, sequence FROM entries WHERE turn_kind IN {BEGIN} AND tier IS NOT NULL"  # noqa: S608  fixed names
+    f" AND NOT (outcome IN ('{Outcome.FAILED}', '{Outcome.REFUSED}') AND (output_tokens IS NULL OR status >= 400))"
+    " AND session IN ({marks})"
 )
+"""Turns as they are numbered (`router.past.turns`): not what the router answered itself, nor an ask that was sent again."""
 _LOOK = f"""
     CREATE TEMP TABLE looked_at AS
     SELECT sequence, at, caller, session, client, turn_kind, tier, outcome, score, input_tokens, output_tokens, cost_usd,
@@ -174,8 +176,8 @@ class SqliteEntryReader:
             for *values, decision, sequence in database.execute(_NEWEST, looked):
                 if begun >= turns and not waiting:
                     break
-                if (line := read_line(values)) is None:
-                    continue
+                if (line := read_line(values)) is None or (line.tier is None and line.outcome == Outcome.SERVED):
+                    continue  # not ours, or answered by the router itself
                 key = (line.caller, line.session or "")
                 if line.turn_kind == TurnKind.TOOL_LOOP:
                     if begun >= turns and key not in waiting:

@@ -9,6 +9,7 @@ import pytest
 from router.cli import main
 from router.contract.caller import Caller
 from router.contract.words import Outcome, Tier, TurnKind
+from router.past.turns import Begun, Turns
 from tests.router.cli.test_serve import start_server
 from tests.tools.kept import make_entry
 from tests.tools.ledgers import write_ledger
@@ -50,6 +51,32 @@ def test_a_turn_is_a_line_like_the_screens(ledger, capsys):
         refused
         == f'{CLOCK}  -                 -  404                                                model "gpt-9?[2J" is not in models:'
     )
+
+
+@pytest.mark.parametrize("asked", ["1", "20"])
+def test_a_turn_has_the_number_that_the_screen_gave_it(home, capsys, asked):
+    """Tier lines, which the router answers, and asks that failed and were sent again do not count."""
+    said, failed = {"tier": None, "because": None}, {"outcome": Outcome.FAILED, "status": 502, "output_tokens": None}
+    kinds = ({}, said, {}, failed, failed, {}, said, {"outcome": Outcome.SUPERSEDED, "output_tokens": None}, {})
+    write_ledger(home / "test.db", *(make_entry(str(number), at=AT, session="s", **more) for number, more in enumerate(kinds)))
+    turns = Turns()
+    for number, more in enumerate(kinds):
+        line = make_entry(str(number), at=AT, session="s", **more).line
+        if line.tier is not None:
+            last = turns.begin(Begun(line.id, AT, line.turn_kind, line.tier, "because", line.caller, "s"))
+        turns.end(line)
+
+    assert main(["log", "--json", "-n", asked]) == 0
+
+    assert json.loads(capsys.readouterr().out)[-1]["turn"] == last.number == 5
+
+
+def test_a_tier_line_is_no_turn_of_its_session(home, capsys):
+    write_ledger(home / "test.db", QUICK, make_entry("8", at=AT, session="codex:0199-3f2a", tier=None, because=None))
+
+    assert main(["log", "--sessions", "--json"]) == 0
+
+    assert json.loads(capsys.readouterr().out)[0]["turns"] == 1
 
 
 def test_so_many_turns_are_shown_as_were_asked_for(ledger, capsys):

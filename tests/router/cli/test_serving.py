@@ -7,6 +7,7 @@ import re
 import resource
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ import pytest
 from router.cli import serving
 from router.cli.serving import PAGE_BYTES, allow_handles, find_spans, use_large_pages, welcome
 from router.config.load import find_config, load_config
+from router.contract.keys import KeyRing
 from router.wiring.build import known_names
 from tests.conftest import SIMULATED
 from tests.tools.configs import load_text
@@ -162,3 +164,14 @@ async def test_the_examples_of_the_start_are_answered_with_the_key_that_they_nam
     assert len(examples) == 2
     assert "export TANDEM_KEY=tdm_… " in welcome(tandem.loaded, tandem.url)
     assert key not in welcome(tandem.loaded, tandem.url)
+
+
+def test_where_keys_are_needed_the_first_requests_have_one_and_the_page_is_named(here):
+    (here / "config.yaml").write_text(SIMULATED)
+    loaded = load_config(find_config(None), known_names())
+    keyed = replace(loaded, keys=KeyRing((), {}))
+
+    assert "Bearer" not in welcome(loaded, "http://x")
+    assert welcome(keyed, "http://x").count(' -H "authorization: Bearer $TANDEM_KEY"') == 2
+    assert "keys add NAME" in welcome(keyed, "http://x")
+    assert "Page        http://x/\n" in welcome(loaded, "http://x")

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from router.connect.change import connect, pieces, plan_connection, plan_undo, undo
-from router.connect.key import key_facts
+from router.connect.key import with_key
 from router.connect.pointing import Pointing, where_it_points
 from router.connect.recipe import known_clients, load_recipe
 from router.connect.store import Store
@@ -18,7 +18,7 @@ from tests.router.connect.test_change import home  # noqa: F401  a fixture
 from tests.router.connect.test_recipe import FACTS
 
 SECRET = "tdm_0a1b2c3d_" + "s" * 43
-KEYED = {**FACTS, **key_facts("MY_KEY", SECRET)}
+KEYED = with_key(FACTS, "MY_KEY", SECRET)
 BY_VALUE = {"cline", "llm"}
 """The clients that can refer to no variable."""
 

@@ -12,7 +12,7 @@ from router.contract.job import JobState
 from router.contract.rights import EVERYTHING, Rights
 from router.contract.stores import StoreUnusable
 from router.edge.control.panel import Asked
-from router.jobs.jobs import read_figures
+from router.jobs.jobs import Jobs, read_figures
 from router.jobs.panel import Polls, Responses
 from router.sessions.ended_jobs import EndedJobs
 from router.stores.sqlite.jobs import MemoryJobs
@@ -75,11 +75,9 @@ async def test_jobs_are_listed_to_everybody_without_keys_and_else_to_their_calle
 ):
     store = MemoryJobs(keep_seconds=3_600.0)
     await store.add(make_job("resp_1", ANN, title="plan"), MANY)
-    page = next(
-        page
-        for page in Responses(SimpleNamespace(state=SimpleNamespace(responses=None)), SimpleNamespace(store=store)).pages
-        if page.path == "/tandem/jobs"
-    )
+    (jobs := Jobs(lambda: store)).open_now()
+    pages = Responses(SimpleNamespace(state=SimpleNamespace(responses=None)), jobs).pages
+    page = next(page for page in pages if page.path == "/tandem/jobs")
 
     answer = await page.answer(Asked("req_1", caller, {}, {}, {}, None, rights, key))
 

@@ -37,31 +37,32 @@ REAL = Facts(
 
 def test_at_140_columns_the_head_is_three_lines():
     assert write_head(REAL, 140, Style()) == [
-        "Tandem 0.3.0   http://127.0.0.1:4000/v1   Claude Code: http://127.0.0.1:4000",
+        "Tandem 0.3.0   http://127.0.0.1:4000/v1   Claude Code: http://127.0.0.1:4000   page: http://127.0.0.1:4000/",
         "fast  cerebras gpt-oss-120b   deep  anthropic claude-opus-5-5   balanced   ledger tandem.db",
         "Connect a client: tandem connect codex | claude-code | opencode   Ctrl-C stops",
         "",
     ]
 
 
-def test_at_80_columns_it_takes_a_line_more():
-    assert write_head(REAL, 80, Style())[1:3] == [
+def test_at_80_columns_it_takes_more_lines():
+    assert write_head(REAL, 80, Style())[1:4] == [
+        "page: http://127.0.0.1:4000/",
         "fast  cerebras gpt-oss-120b   deep  anthropic claude-opus-5-5   balanced",
         "ledger tandem.db",
     ]
-
-
-def test_the_page_is_named_next_to_the_addresses():
-    named = replace(REAL, page="http://127.0.0.1:4000/")
-
-    assert write_head(named, 140, Style())[0].endswith("Claude Code: http://127.0.0.1:4000   page: http://127.0.0.1:4000/")
-    assert write_head(named, 80, Style())[1] == "page: http://127.0.0.1:4000/"
 
 
 def test_without_a_model_it_says_so_and_how_to_get_one():
     lines = write_head(replace(REAL, is_simulated=True), 80, Style())
 
     assert "No model is configured: simulated tiers answer.   Your own: tandem init --force" in lines
+
+
+def test_without_a_page_it_names_none_and_with_workers_it_counts_them():
+    lines = write_head(replace(REAL, has_page=False, workers=4), 140, Style())
+
+    assert not any("page" in line for line in lines)
+    assert lines[1].endswith("balanced   4 workers   ledger tandem.db")
 
 
 def test_who_receives_peoples_words_for_a_second_opinion_is_said_at_the_start():

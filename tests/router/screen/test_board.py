@@ -132,7 +132,7 @@ def test_a_wider_terminal_gets_its_titles_again():
 def test_a_narrower_terminal_has_broken_the_lines_that_are_drawn_anew():
     board = Board(Style())
     turn = make_turn("codex")
-    turn.why = "x" * 200
+    turn.why = "long task: " + "x" * 200
     board.show(turn)
     board.draw(NOW, 140, 24)
 
@@ -266,3 +266,17 @@ def test_in_a_story_a_turn_is_final_when_the_next_one_begins():
 
     assert ("one" in told, "two" in told) == (True, False)
     assert "two" in board.draw(1.0, 80, 24, is_last=True)
+
+
+def test_turns_of_several_lines_take_no_more_of_the_terminal_than_it_has():
+    shown = Shown(columns=80)
+    for number in range(12):
+        turn = make_turn(f"c{number}")
+        turn.why, turn.running = "a target failed, so that another one answers this turn", {"x": NOW}
+        shown.board.show(turn)
+
+    lines = shown.draw()
+
+    assert len(lines) < 24
+    assert any(line.endswith("more running") for line in lines)
+    assert shown.draw() == lines

@@ -36,7 +36,7 @@ ALL = (QUICK, LONG, RUNNING, TITLE, REFUSED)
 
 def draw(columns: int, style: Style | None = None) -> list[str]:
     layout = Layout(columns, style or Style())
-    return [layout.head(), *(layout.line(turn, AT + 191) for turn in ALL)]
+    return [layout.head(), *(line for turn in ALL for line in layout.lines(turn, AT + 191))]
 
 
 def test_at_140_columns_every_figure_has_its_column():
@@ -57,11 +57,12 @@ def test_at_80_columns_the_reason_keeps_some_room():
         "time  client        turn tier   took    in→out   cost why",
         "11:23 codex 3f2a       1 FAST   0.9s  9.9k→140 $0.004 rename",
         "11:24 claude b81c      4 DEEP   2m04  84k→6.2k  $0.61 migrate, whole codebase",
-        "11:26 codex 3f2a       2 DEEP↑   41s   running        call 12: 2 test runs fail…",
+        "11:26 codex 3f2a       2 DEEP↑   41s   running        call 12: 2 test runs",
+        "                                                      failed",
         "11:26 claude b81c      - fast   0.3s   1.0k→12 $0.000 a side request",
         '11:27 codex 3f2a       - 404   model "gpt-9" is not in models:',
     ]
-    assert max(map(width_of, lines)) == 80
+    assert max(map(width_of, lines)) <= 80
 
 
 @pytest.mark.parametrize(
@@ -78,8 +79,8 @@ def test_at_80_columns_the_reason_keeps_some_room():
 def test_a_narrow_terminal_shows_what_was_read_and_not_what_the_tier_says(why, shown):
     turn = replace(QUICK, why=why)
 
-    assert Layout(80, Style()).line(turn, AT).endswith(f" {shown}")
-    assert Layout(140, Style()).line(turn, AT).endswith(f" {why}")
+    assert Layout(80, Style()).lines(turn, AT)[0].endswith(f" {shown}")
+    assert Layout(140, Style()).lines(turn, AT)[0].endswith(f" {why}")
 
 
 def test_no_line_is_wider_than_the_terminal(subtests):
@@ -93,7 +94,7 @@ def test_a_terminal_without_unicode_gets_plain_marks():
 
     assert "".join(lines).isascii()
     assert "DEEP^" in lines[3]
-    assert lines[3].endswith("runs fail~")
+    assert draw(40, Style("ascii"))[2].endswith(" migrate, whole code~")
 
 
 def test_side_requests_are_dim_and_refusals_red():
@@ -110,7 +111,7 @@ def test_names_of_clients_and_models_cannot_steer_the_terminal():
         AT, "co\x1b[2Jdex", "s\x1b]0;x", tier=None, outcome=Outcome.REFUSED, status=404, trouble='model "\x1b[2J\u202e" is'
     )
 
-    line = Layout(140, Style()).line(turn, AT)
+    line = Layout(140, Style()).lines(turn, AT)[0]
 
     assert line.isprintable()
     assert "co?[2J" in line
@@ -120,12 +121,12 @@ def test_words_come_before_the_reason_and_no_more_than_forty_columns_of_them():
     words = "修" * 60
     turn = Turn(AT, "codex", "s", 1, tier=Tier.FAST, why="quick edit", words=words)
 
-    assert f'"{"修" * 19}…" quick edit' in Layout(160, Style()).line(turn, AT)
-    assert width_of(Layout(100, Style()).line(turn, AT)) <= 100
+    assert f'"{"修" * 19}…" quick edit' in Layout(160, Style()).lines(turn, AT)[0]
+    assert width_of(Layout(100, Style()).lines(turn, AT)[0]) <= 100
 
 
 def test_a_line_of_another_day_has_its_date():
-    assert Layout(140, Style(), is_dated=True).line(QUICK, AT).startswith("11-15 11:23  codex 3f2a ")
+    assert Layout(140, Style(), is_dated=True).lines(QUICK, AT)[0].startswith("11-15 11:23  codex 3f2a ")
 
 
 @pytest.mark.parametrize(
@@ -161,3 +162,37 @@ def test_a_story_has_the_tier_in_its_colour_and_the_words_bold():
 
     assert words == "\x1b[1m> rename it\x1b[0m"
     assert figures == "\x1b[32mFAST \x1b[0m     2  0.2s  0.9s quick edit: rename"
+
+
+@pytest.mark.parametrize(
+    ("columns", "why", "expected"),
+    [
+        (80, "openai failed (auth), so opus answers", ["openai failed (auth), so", "opus answers"]),
+        (80, "this session is set to deep", ["this session is set to", "deep"]),
+        (120, "openai failed (auth), so opus answers", ["openai failed (auth), so opus answers"]),
+        (80, "long task: whole codebase, tests, migrate", ["whole codebase, tests, mi…"]),
+    ],
+)
+def test_a_reason_that_is_a_sentence_is_never_cut(columns, why, expected):
+    lines = Layout(columns, Style()).lines(replace(LONG, why=why), AT)
+
+    start = columns - Layout(columns, Style())._why
+    assert [line[start:] for line in lines] == expected
+    assert all(line[:start].isspace() for line in lines[1:])
+
+
+def test_the_words_of_a_host_do_not_fill_the_screen():
+    turn = replace(LONG, trouble="failed: " + "word " * 400, outcome=Outcome.FAILED)
+
+    assert len(Layout(80, Style()).lines(turn, AT)) == 8
+    assert Layout(80, Style()).lines(turn, AT)[-1].strip() == "…"
+
+
+def test_a_job_is_a_row_with_its_task():
+    job = replace(LONG, job="resp_1a1eda8f3c", words="write the parser with tests", why="background work goes to deep")
+
+    (line,) = Layout(120, Style()).lines(job, AT)
+
+    assert (
+        line == '11:24  job 8f3c          4  DEEP       17   1.1s   2m04   84k → 6.2k    $0.61  "write the parser with tests"'
+    )

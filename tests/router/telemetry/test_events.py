@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from router.contract.entry import Line
-from router.contract.words import Tier
+from router.contract.words import Outcome, Tier
 from router.telemetry import events
 from tests.tools.kept import LINE
 
@@ -85,8 +85,8 @@ def test_for_a_person_an_event_is_a_sentence_and_a_warning_is_marked(logged):
     events.policy_skipped(policy="mine", reason="ValueError")
 
     rejected, skipped = (line.split("  ", 1)[1] for line in lines())
-    assert rejected == "413 rejected  body_too_large"
-    assert skipped == "warning: policy skipped  policy=mine  reason=ValueError"
+    assert rejected == "413 rejected  body too large"
+    assert skipped == "warning: policy mine was skipped: ValueError"
 
 
 def test_for_a_person_a_reload_is_one_line_without_hints(logged):
@@ -113,10 +113,10 @@ def test_for_a_person_a_settled_request_is_its_line_and_the_start_is_told_by_the
     lines = logged(as_json=False)
 
     events.server_started(url="http://x", config="c", targets=2, simulated=True, took_ms=1.0)
-    events.request_settled(replace(SETTLED, error="too_deep", status=400, tier=None))
+    events.request_settled(replace(SETTLED, error="too_deep", status=400, tier=None, outcome=Outcome.REFUSED))
 
     (line,) = lines()
-    assert line.endswith("400 refused  too_deep  chat  req_1")
+    assert line.endswith("400 refused  too deep  chat  req_1")
 
 
 def test_a_reader_that_is_gone_costs_nobody_their_answer(logged, monkeypatch):
@@ -145,15 +145,16 @@ def test_where_an_error_came_from_is_its_innermost_line_and_never_a_value():
 
 
 def test_a_screen_shows_the_requests_itself_and_takes_the_other_lines(capsys):
-    taken: list[str] = []
-    events.set_up_logging(as_json=False, note=taken.append)
+    taken: list[tuple[str, str]] = []
+    events.set_up_logging(as_json=False, note=lambda *told: taken.append(told))
 
     events.request_settled(SETTLED)
     events.server_stopped()
+    events.job_ended(job="resp_1", state="completed")
     events.policy_skipped(policy="mine", reason="ValueError")
     events.set_up_logging(as_json=True)
 
-    assert [line.split("  ", 1)[1] for line in taken] == ["warning: policy skipped  policy=mine  reason=ValueError"]
+    assert taken == [("policy mine was skipped: ValueError", "warning")]
     assert capsys.readouterr().err == ""
 
 
@@ -172,7 +173,7 @@ def test_what_a_caller_sent_cannot_steer_the_terminal(logged):
 
     events.request_rejected(status=404, code="not_found", message="no route /\x1b[2J")
 
-    assert lines()[0].endswith("404 rejected  not_found  no route /?[2J")
+    assert lines()[0].endswith("404 rejected  no route /?[2J")
 
 
 def test_lines_that_belong_together_are_written_at_once_and_in_their_order(logged, monkeypatch):

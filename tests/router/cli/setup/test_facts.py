@@ -11,6 +11,8 @@ from router.cli import Ended
 from router.cli.routers import is_listening
 from router.cli.setup import facts
 from router.cli.setup.facts import ask_codex, point_command, read_facts
+from router.cli.setup.reach import ClientKey
+from router.connect.key import with_key
 from router.dialects.table import SPECS
 from tests.conftest import SIMULATED
 from tests.tools.configs import load_text
@@ -109,6 +111,13 @@ def test_the_status_line_is_asked_for_with_the_address_alone_wherever_its_ledger
     told = read_facts(load(tmp_path), None)["statusline"]
 
     assert told.endswith(" statusline --url http://127.0.0.1:4000")
+
+
+def test_the_status_line_of_a_person_with_a_key_asks_for_their_budget_once(tmp_path):
+    told = read_facts(load(tmp_path), None, key=ClientKey("MINE", "tdm_1"), asks=False)
+
+    assert told["statusline"].endswith(" statusline --url http://127.0.0.1:4000 --key-env MINE")
+    assert with_key(told, "OTHER", "")["statusline"].endswith(" statusline --url http://127.0.0.1:4000 --key-env OTHER")
 
 
 @pytest.mark.parametrize(
