@@ -21,7 +21,7 @@ from operator import attrgetter
 from msgspec import Struct
 
 from router.contract.allowance import Allowance
-from router.contract.errors import BudgetSpent, TandemError, Unavailable, UpstreamRefused
+from router.contract.errors import BudgetHeld, BudgetSpent, TandemError, Unavailable, UpstreamRefused
 from router.contract.exchange import Exchange
 from router.contract.facts import AttemptEnded, Decided, Fact, QuestionEnded
 from router.contract.notices import Notice, Trouble
@@ -268,7 +268,7 @@ class Budgets:
             others = show_usd(budget.held_by_all - own)
             words = f"{show_usd(budget.spent)} is spent, and other requests hold {others} until they end"
             told = f"{name} has no room now for a request that needs {needed}: {words}"
-            return BudgetSpent(told, retry_after_seconds=_HELD_RETRY_SECONDS)
+            return BudgetHeld(told, retry_after_seconds=_HELD_RETRY_SECONDS)
         budget.refused_with = limit
         if budget.refused_since is None:
             budget.refused_since = self._now()

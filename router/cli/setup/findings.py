@@ -205,10 +205,15 @@ def look_at_certificate(loaded: LoadedConfig, now: float) -> list[Finding]:
         return []
     certificate = read_certificate(loaded.tls_paths)
     text = f"{loaded.tls_paths.cert}: {certificate.describe(now)}"
-    if not certificate.expires_soon(now):
-        return [Finding("tls", GOOD, text)]
-    state = FIX if certificate.is_expired(now) else WARN
-    return [Finding("tls", state, text, "renew it; a reload of the router reads both files again")]
+    found = [Finding("tls", GOOD, text)]
+    if certificate.expires_soon(now):
+        state = FIX if certificate.is_expired(now) else WARN
+        found = [Finding("tls", state, text, "renew it; a reload of the router reads both files again")]
+    if certificate.is_authority:
+        text = f"{loaded.tls_paths.cert} is a CA's own certificate: Codex and other clients with rustls refuse it and wait"
+        hint = "sign a certificate for the server with it: docs/how-to/give-others-a-key.md shows how"
+        found.append(Finding("tls", WARN, text, hint))
+    return found
 
 
 def look_at_clients(loaded: LoadedConfig) -> list[Finding]:

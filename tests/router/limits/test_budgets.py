@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from router.contract.caller import Caller
 from router.contract.entry import Attempt
-from router.contract.errors import BudgetSpent, Unavailable, UpstreamRefused
+from router.contract.errors import BudgetHeld, BudgetSpent, Unavailable, UpstreamRefused
 from router.contract.facts import AttemptEnded
 from router.contract.rights import Rights
 from router.contract.spending import UNITS_PER_USD, Period, as_units
@@ -177,7 +177,7 @@ async def test_what_others_hold_cannot_be_spent_and_is_free_again_when_they_end(
     first, second = exchange_of("req_1"), exchange_of("req_2")
 
     async with hold(budgets, first, long, rights):
-        with pytest.raises(BudgetSpent, match="other requests hold 0.20 USD until they end") as caught:
+        with pytest.raises(BudgetHeld, match="other requests hold 0.20 USD until they end") as caught:
             await open_for(budgets, second, decided, rights).admit(SPARK)
         first.note(ended(SPARK, 0.02))
 
@@ -696,7 +696,7 @@ async def test_what_other_routers_hold_is_named_where_it_is_why_there_is_no_room
     await refuse(budgets)
     part_of(pool).held_elsewhere = UNITS_PER_USD
 
-    with pytest.raises(BudgetSpent, match=r"other requests hold 1.00 USD until they end"):
+    with pytest.raises(BudgetHeld, match=r"other requests hold 1.00 USD until they end"):
         await open_for(budgets, exchange_of(), decided_for(SPARK, **DIME), ONE).admit(SPARK)
 
 

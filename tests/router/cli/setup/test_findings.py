@@ -29,7 +29,7 @@ from router.stores.sqlite.migrate import prepare
 from router.stores.sqlite.schemas import JOBS, LEDGER, RESPONSES
 from router.wiring.build import known_names
 from tests.conftest import SIMULATED
-from tests.tools.certificates import TLS, write_pair
+from tests.tools.certificates import LEAF, TLS, write_pair
 from tests.tools.configs import load_text
 from tests.tools.ports import keepable_port
 from tests.tools.running import two_targets
@@ -264,13 +264,23 @@ def test_a_long_hint_is_broken_between_words_on_a_narrow_terminal(monkeypatch, c
 
 @pytest.mark.parametrize(("days_left", "state"), [(100, "ok"), (13, "warn"), (-1, "fix")])
 def test_a_certificate_is_to_be_renewed_two_weeks_before_its_end(tmp_path, days_left, state):
-    write_pair(tmp_path)
+    write_pair(tmp_path, LEAF)
     loaded = load_text(SIMULATED + TLS, tmp_path)
 
     (found,) = look_at_certificate(loaded, 4_733_510_400 - days_left * 86_400)
 
     assert (found.about, found.state, bool(found.hint)) == ("tls", state, state != "ok")
     assert "for localhost, 127.0.0.1; expire" in found.text
+
+
+def test_a_certificate_of_a_ca_itself_is_a_warning(tmp_path):
+    write_pair(tmp_path)
+
+    good, found = look_at_certificate(load_text(SIMULATED + TLS, tmp_path), 0)
+
+    assert (good.state, found.state) == ("ok", "warn")
+    assert "cert.pem is a CA's own certificate: Codex and other clients with rustls refuse it" in found.text
+    assert "docs/how-to/give-others-a-key.md" in found.hint
 
 
 def test_without_a_certificate_nothing_is_said_of_one(tmp_path):
