@@ -353,7 +353,7 @@ BUDGETS = {
     "dialects": (8440, 68),
     "stores": (9015, 63),
     "edge": (5300, 41),
-    "contract": (5490, 40),
+    "contract": (5570, 41),
     "dispatch": (4460, 35),
     "past": (4120, 25),
     "config": (3560, 22),
