@@ -20,6 +20,8 @@ from router.contract.words import DEFAULT_DIALECT, Dialect, Tier
 from router.screen.figures import plural
 from router.telemetry.colour import RED, paint
 
+KEY_VARIABLE = "TANDEM_KEY"
+"""In hints and for commands that Tandem runs: the variable with a person's key for the router."""
 _PATH = r"^(?:~?|\.{1,2}|[A-Za-z]:)[/\\](?:.*[/\\])?"
 
 
