@@ -185,7 +185,7 @@ class Layout:
             reason = ""  # jobs go to deep because they are jobs: what they are for says more
         marked = f"marked {turn.mark}" if turn.mark is not None else ""
         parts = [part for part in (turn.trouble, marked, turn.estimate, reason) if part]
-        why = clean("; ".join(parts), style)
+        why = clean(f"{f'{turn.place}: ' if turn.place else ''}{'; '.join(parts)}", style)
         if not turn.words:
             return why
         words = clean(turn.words[: 4 * _SHOWN_WORDS], style)
