@@ -21,7 +21,7 @@ def script_feed(page: Page, *batches: Mapping[str, Any]) -> None:
     events = [("hello", {**HELLO, "now": time.time()}), *(("batch", batch) for batch in batches)]
     written = "".join(f"event: {name}\ndata: {json.dumps(data)}\n\n" for name, data in events)
     script(page, "**/tandem/feed*", f"retry: 3600000\n\n{written}", "text/event-stream")
-    script(page, "**/tandem/turns*", json.dumps({"rows": [], "next": None}))
+    script(page, "**/tandem/turns*", json.dumps({"turns": [], "next": None}))
 
 
 def script(page: Page, path: str, body: str, kind: str = "application/json") -> None:
@@ -32,7 +32,7 @@ def test_a_call_that_moves_to_another_target_is_shown_there_once_and_in_its_plac
     moved = call("req_moves", tier="deep", target="thorough")
     script_feed(page, {"begun": [call("req_moves")]}, {"begun": [call("req_after")]}, {"begun": [moved]})
 
-    page.goto(router.url)
+    page.goto(f"{router.url}/#/turns")
 
     shown = page.locator("[data-running]")
     expect(shown.nth(0)).to_have_attribute("data-running", "req_after")
@@ -45,7 +45,7 @@ def test_where_rows_were_left_out_exactly_what_the_batch_lists_still_runs(page, 
     begun = [call("req_over"), call("req_long", at=long_ago), call("req_new")]
     script_feed(page, {"begun": begun}, {"begun": [], "rows": [], "more": 3, "missed": 0, "running": ["req_long", "req_new"]})
 
-    page.goto(router.url)
+    page.goto(f"{router.url}/#/turns")
 
     for name in ("req_new", "req_long"):
         expect(page.locator(f"[data-running={name}]")).to_be_visible()
@@ -87,7 +87,7 @@ def test_background_jobs_that_wait_to_be_collected_are_shown_with_the_command_th
     ]
     script(page, "**/tandem/stats", json.dumps({"targets": {}, "jobs": jobs}))
 
-    page.goto(router.url)
+    page.goto(f"{router.url}/#/turns")
 
     expect(page.locator("[data-job]")).to_have_count(3)
     expect(page.locator("[data-jobs]")).to_contain_text("tandem jobs result resp_4")
