@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import ClassVar
 
-from router.contract.opinions import Lean, Opinion, PolicyConfig, RuleOut
+from router.contract.opinions import BUDGET, Lean, Opinion, PolicyConfig, RuleOut
 from router.contract.request import RequestView
 from router.contract.signals import Signals
 from router.contract.spending import Standing
@@ -20,7 +20,7 @@ class BudgetPolicy:
     Unlike other policies it reads what changes with every request: what is left.
     """
 
-    name: ClassVar[str] = "budget"
+    name: ClassVar[str] = BUDGET
     Config: ClassVar[type[PolicyConfig]] = PolicyConfig
 
     def __init__(self, read: Callable[[RequestView, Signals], Standing | None], near_from: float) -> None:
@@ -30,12 +30,14 @@ class BudgetPolicy:
         standing = self._read(request, signals)
         if standing is None:
             return ()
-        share, uncovered = standing.share, standing.uncovered
+        share = standing.share
         # Rounded down: 100 % is for a budget that is spent to the last cent.
         spent = f"{int(share * 100)} % of {standing.period.possessive} budget is spent"
         deep = [name for name, status in signals.statuses.items() if status.target.tier is Tier.DEEP]
-        if share >= self._only_fast_from:
-            return tuple(RuleOut(name, spent, lasting=False, yields=True) for name in deep)
         because = "what is left of your budget does not cover it"
-        out = tuple(RuleOut(name, because, lasting=False, yields=True) for name in deep if name in uncovered)
+        if share >= self._only_fast_from:
+            because = spent
+        else:
+            deep = [name for name in deep if name in standing.uncovered]
+        out = tuple(RuleOut(name, because, lasting=False, yields=True) for name in deep)
         return (Lean(_LOG_ODDS, spent), *out) if share >= self._near_from else out

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from router.cli.common import print_json, say
 from router.cli.key_rights import NONE, describe_limits
 from router.cli.tables import write_lines
+from router.config.files import KeyPlace
 from router.config.key_file import CallerSettings, KeyFile, KeySettings
-from router.config.load import KeyPlace
 from router.contract.past import CallerSums
 from router.contract.spending import Period, find_zone, span_of
 from router.contract.stores import StoreUnusable

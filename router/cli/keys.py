@@ -39,8 +39,8 @@ from router.cli.key_rights import (
 from router.cli.reaching import find_running_or_none
 from router.cli.routers import ANYWHERE, url_of
 from router.config.faults import ConfigError
+from router.config.files import KeyPlace, find_keys
 from router.config.key_file import CallerSettings, KeyFile, KeySettings, read_key_file
-from router.config.load import KeyPlace, find_keys
 from router.contract.errors import Unauthorized
 from router.contract.keys import NewKey, make_key, split_key
 from router.contract.stores import StoreUnusable

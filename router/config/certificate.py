@@ -1,6 +1,7 @@
 """The router's certificate and key (`server.tls`): whether they are usable, until when, for which names."""
 
 import hashlib
+import re
 import ssl
 import time
 from _ssl import _test_decode_cert  # type: ignore[attr-defined]  # not in the stubs
@@ -14,6 +15,7 @@ from router.config.models import ServerTlsSettings
 from router.config.reading import expand
 
 _CERT, _KEY = "server.tls.cert", "server.tls.key"
+_FIRST = re.compile(rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
 _DAY_SECONDS = 86_400
 _SOON_DAYS = 14
 
@@ -29,6 +31,8 @@ class Certificate(NamedTuple):
     """In seconds since 1970."""
     digest: bytes = b""
     """Of its file, to tell a renewed one."""
+    is_authority: bool = False
+    """Made to sign others, as `openssl req -x509` makes them: clients built with rustls refuse it as a server's own."""
 
     def is_expired(self, now: float) -> bool:
         return now >= self.expires_at
@@ -62,10 +66,21 @@ def read_certificate(paths: TlsPaths) -> Certificate:
     try:
         # The standard library has no public way to read a certificate that was not presented.
         found: Mapping[str, Any] = _test_decode_cert(str(paths.cert))
-        digest = hashlib.blake2b(paths.cert.read_bytes(), digest_size=16).digest()
-        return Certificate(_names_in(found), float(ssl.cert_time_to_seconds(found["notAfter"])), digest)
+        content = paths.cert.read_bytes()
+        digest = hashlib.blake2b(content, digest_size=16).digest()
+        expires_at = float(ssl.cert_time_to_seconds(found["notAfter"]))
+        return Certificate(_names_in(found), expires_at, digest, _is_authority(content))
     except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
         raise CertificateUnusable(_explain_unread(paths.cert, _CERT, "CERTIFICATE")) from error
+
+
+def _is_authority(content: bytes) -> bool:
+    """Whether the first certificate of a file is one."""
+    if (found := _FIRST.search(content)) is None:
+        return False
+    store = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    store.load_verify_locations(cadata=found[0].decode("ascii"))
+    return store.cert_store_stats()["x509_ca"] > 0
 
 
 def load_pair(context: ssl.SSLContext, paths: TlsPaths) -> None:

@@ -48,14 +48,13 @@ from router.config.reading import ENV_FILE, EnvFileUnreadable, expand, is_open_t
 from router.config.reading import default_text as default_text
 from router.config.reading import find_config as find_config
 from router.config.secrets import SecretChecker
-from router.config.targets import TargetPlan, check_targets, read_blocks, read_prices
+from router.config.targets import TargetPlan, check_targets, read_blocks
 from router.contract.economics import Economics
 from router.contract.keys import KeyRing
 from router.contract.opinions import PolicyConfig
 from router.contract.relay import Headers
 from router.contract.secret import Secret
 from router.contract.shared import PostgresTerms, SharedTerms
-from router.contract.target import Price
 from router.contract.tracing import TracedRoute, TraceTerms
 from router.contract.webhooks import JobWebhook
 from router.dialects.table import SPECS
@@ -90,7 +89,7 @@ class LoadedConfig:
 
     @property
     def keys_path(self) -> Path | None:
-        return _keys_path(self.config, self.folder) if self.config.keys is not None else None
+        return keys_path_of(self.config, self.folder) if self.config.keys is not None else None
 
     @property
     def tls_paths(self) -> TlsPaths | None:
@@ -139,7 +138,7 @@ class LoadedConfig:
 
     @property
     def ledger_path(self) -> Path | None:
-        return _ledger_path(self.config, self.folder)
+        return ledger_path_of(self.config, self.folder)
 
     @property
     def second_opinion(self) -> str:
@@ -188,85 +187,12 @@ def load_config(path: Path | None, known: Known) -> LoadedConfig:
     return check_config(*read_config(path), known)
 
 
-@dataclass(frozen=True, slots=True)
-class KeyPlace:
-    path: Path
-    config: Config
-    config_path: Path
-    folder: Path
-
-    @property
-    def is_asked_for(self) -> bool:
-        return self.config.keys is not None
-
-    @property
-    def ledger_path(self) -> Path | None:
-        return _ledger_path(self.config, self.folder)
-
-
-def find_keys(config_path: Path, known: Callable[[], Known]) -> KeyPlace:
-    """By default next to the config. Raises `ConfigError`."""
-    config, folder = _load_shape(config_path, known)
-    return KeyPlace(_keys_path(config, folder), config, config_path, folder)
-
-
-@dataclass(frozen=True, slots=True)
-class Files:
-    """The files of a config, whether they exist or not."""
-
-    config: Path | None
-    folder: Path
-    ledger: Path | None
-    store: Path | None
-    keys: Path
-    personal: Path
-    policies: tuple[Path, ...]
-    """The operator's own."""
-
-
-def find_files(path: Path | None, known: Callable[[], Known]) -> Files:
-    """Raises `ConfigError`."""
-    config, folder = _load_shape(path, known)
-    blocks = [block for block in config.policies if isinstance(block, Mapping)]
-    settings = [content for block in blocks for content in block.values() if isinstance(content, Mapping)]
-    personal = next((str(content["personal"]) for content in settings if content.get("personal")), "personal.json")
-    own = tuple(folder / expand(str(block["file"])) for block in blocks if block.get("file"))
-    store = folder / expand(config.store.path) if config.store.path else None
-    return Files(path, folder, _ledger_path(config, folder), store, _keys_path(config, folder), folder / expand(personal), own)
-
-
-def load_ledger_path(path: Path | None, known: Callable[[], Known]) -> Path | None:
-    """Raises `ConfigError`."""
-    return _ledger_path(*_load_shape(path, known))
-
-
-def _load_shape(path: Path | None, known: Callable[[], Known]) -> tuple[Config, Path]:
-    """For commands without keys and targets, which are not checked.
-
-    Raises `ConfigError`; only then are the known names needed.
-    """
-    text, source, folder = read_config(path)
-    try:
-        return Config.model_validate(without_ignored(parse(text, source))), folder
-    except ValidationError:
-        return check_config(text, source, folder, known()).config, folder  # raises all faults
-
-
-def load_prices(path: Path | None, known: Known) -> dict[str, Price]:
-    """Empty for a faulty config."""
-    try:
-        text, source, _ = read_config(path)
-        return read_prices(read_blocks(Config.model_validate(without_ignored(parse(text, source)))), known)
-    except (ConfigError, ValidationError):
-        return {}
-
-
-def _ledger_path(config: Config, folder: Path) -> Path | None:
+def ledger_path_of(config: Config, folder: Path) -> Path | None:
     path = config.ledger.path
     return folder / expand(path) if path else None
 
 
-def _keys_path(config: Config, folder: Path) -> Path:
+def keys_path_of(config: Config, folder: Path) -> Path:
     return folder / expand((config.keys or KeysSettings()).file)
 
 

@@ -33,6 +33,7 @@ TandemError
 │   ├── UpgradeRequired          426 upgrade_required
 │   ├── RateLimited              429 rate_limited
 │   ├── BudgetSpent              429 budget_spent
+│   │   └── BudgetHeld           429 budget_held
 │   ├── TooManyJobs              429 too_many_jobs
 │   ├── HeadersTooLarge          431 headers_too_large
 │   └── Superseded               499 superseded
@@ -241,6 +242,10 @@ class RateLimited(RequestError, status=429, code="rate_limited"):
 
 class BudgetSpent(RequestError, status=429, code="budget_spent"):
     """The caller's budget for the day or the month is spent. `retry-after` says when it is full again."""
+
+
+class BudgetHeld(BudgetSpent, code="budget_held"):
+    """What is left of the caller's budget is set aside for its requests under way. Wait for `retry-after`."""
 
 
 class TooManyJobs(RequestError, status=429, code="too_many_jobs"):

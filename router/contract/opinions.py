@@ -13,6 +13,9 @@ from router.contract.signals import Signals
 from router.contract.target import Target
 from router.contract.words import Tier
 
+BUDGET = "budget"
+"""The policy that prefers fast near the end of a caller's budget."""
+
 
 class Rank(IntEnum):
     """Rights to insist, strongest last."""

@@ -7,6 +7,7 @@ takes 30 to 100 ms. A part takes about a millisecond, and the loop gets its turn
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator
+from io import BytesIO
 from itertools import islice
 from typing import cast
 
@@ -158,15 +159,16 @@ def _find_escape(text: bytes, end: int) -> int:
 
 def write_parts(value: Json, default: Default | None = None, *, is_open: bool = False) -> bytes:
     """What `orjson.dumps` returns. `is_open`: without the last bracket of an object, so that another field can follow."""
-    written: list[bytes] = []
+    written = BytesIO()  # pieces and their sum would be the value twice
     size = 0
     for piece in _write(value, _MAX_DEPTH, default):
-        written.append(piece)
-        size += len(piece)
+        size += written.write(piece)
         if size > PART_BYTES:
             size = 0
             give_way()
-    return b"".join(written[:-1] if is_open else written)
+    if is_open:
+        written.truncate(written.tell() - 1)
+    return written.getvalue()
 
 
 def _write(value: Json, depth: int, default: Default | None) -> Iterator[bytes]:

@@ -19,6 +19,11 @@ RETRY_AFTER_SECONDS = 5.0
 class StoreUnusable(Exception):
     """A store cannot be read or written. The message says why."""
 
+    @property
+    def for_callers(self) -> str:
+        """The message without what only concerns the operator: folders, and other programs of this machine."""
+        return str(self)
+
 
 class AskedTooMuch(StoreUnusable):
     pass

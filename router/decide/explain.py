@@ -25,9 +25,12 @@ def because_only_tier(tier: Tier, reason: str) -> str:
 
 
 def because_out(tier: Tier, reasons: Sequence[RuleOut], opinions: Opinions) -> str:
-    looks = next((lean.because for _, lean in opinions.leans if lean.names_turn), "unclear whether quick or long")
+    looks = opinions.looks
+    if looks is not None and tier is Tier.FAST and looks.log_odds <= _LOOKS_LONG:  # the other tier was not wanted
+        return _add_pointing(looks.because, opinions)
     told = ", ".join(dict.fromkeys(say_rule_out(reason) for reason in reasons))
-    return f"{looks}; {tier.other} is out for now ({told}), so {tier} serves this"
+    first = looks.because if looks is not None else "unclear whether quick or long"
+    return f"{first}; {tier.other} is out for now ({told}), so {tier} serves this"
 
 
 def say_rule_out(reason: RuleOut) -> str:
@@ -72,6 +75,14 @@ def _add(sentence: str, words: str) -> str:
     if words.startswith(sentence):
         return words
     return f"{sentence}; {words}" if len(sentence) + len(words) + 2 <= _MAX_CHARS else sentence
+
+
+def _add_pointing(sentence: str, opinions: Opinions) -> str:
+    """Add the strongest other evidence for fast."""
+    for _, lean in opinions.leans:
+        if not lean.names_turn and lean.log_odds <= -_TOLD_LOG_ODDS:
+            return _add(sentence, lean.because)
+    return sentence
 
 
 def _warm_lead(chosen: str, other: str, signals: Signals) -> int:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from router.contract.decision import Evidence
 from router.contract.economics import Economics
 from router.contract.errors import UpstreamLoading
-from router.contract.opinions import Insist, Lean, Opinion, Opinions, Policy, Rank, RuleOut, Skipped
+from router.contract.opinions import BUDGET, Insist, Lean, Opinion, Opinions, Policy, Rank, RuleOut, Skipped
 from router.contract.request import RequestView
 from router.contract.rights import Rights, check_tier, rights_in
 from router.contract.signals import Signals
@@ -18,7 +18,7 @@ from router.contract.words import PERSONS_KINDS
 
 PERSONAL, SECOND_OPINION = "personal", "second_opinion"
 """Sources of the config's own offset and of another target's opinion."""
-ASIDE = frozenset({PERSONAL, "budget"})
+ASIDE = frozenset({PERSONAL, BUDGET})
 """Sources of leans that are not about the turn."""
 CLOSED, MAX_WAIT, LOADING = "retry_after", "max_wait", "loading"
 """Sources of rule-outs that targets or the config cause."""

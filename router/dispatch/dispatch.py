@@ -7,10 +7,12 @@ from typing import Any
 from msgspec.structs import replace
 
 from router.contract.caller import SessionKey
+from router.contract.decision import Decision
 from router.contract.entry import Attempt
 from router.contract.errors import BadRequest, BudgetSpent, CallerKey, TandemError, TiersBusy, UpstreamLoading, UpstreamRefused
 from router.contract.exchange import Exchange, Passed, saying_why
 from router.contract.facts import AttemptEnded, Decided, Dequeued, Ending, StateRefused
+from router.contract.opinions import BUDGET
 from router.contract.relay import Adapter, Dialing, Headers, Sink
 from router.contract.request import JsonObject, RequestView
 from router.contract.sinks import AnswerSink
@@ -155,7 +157,7 @@ class Dispatcher:
                     watch_health(asked, live, self._clock)
             following = await self._choose_next(context, tried)
             if isinstance(following, GiveUp):
-                raise following.error
+                raise _name_uncovered(following.error, decision)
             step = following
 
     async def _in_turn(
@@ -242,6 +244,16 @@ async def _admit(
     if told:
         context = replace(context, carried={tier: (*context.carried.get(tier, ()), *told) for tier in Tier})
     return context, reachable if holding.cap is None else reachable.capped(holding.cap)
+
+
+def _name_uncovered(error: TandemError, decision: Decision) -> TandemError:
+    """Add to a failure which targets were left out for want of money: other callers would have been served there."""
+    out = [
+        f"{opinion.target} is not tried: {opinion.because}"
+        for policy, opinion in decision.opinions.ruled_out
+        if policy == BUDGET
+    ]
+    return error.reworded("; ".join([error.message, *out])) if out and error.is_retryable else error
 
 
 async def _paid(context: DispatchContext, view: RequestView, reachable: Reachable, failed: str) -> Ending | AttemptEnded:

@@ -115,7 +115,7 @@ class Intake:
             raise
         except StoreUnusable as error:
             raise JobsUnavailable(
-                f"background jobs cannot be stored now: {error}", retry_after_seconds=COME_BACK_SECONDS
+                f"background jobs cannot be stored now: {error.for_callers}", retry_after_seconds=COME_BACK_SECONDS
             ) from error
         if not is_added:
             words = (

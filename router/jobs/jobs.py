@@ -52,6 +52,8 @@ class Jobs(JobObserver):
         self._sending: asyncio.Task[None] | None = None
         self._looking_for: set[str] = set()
         self._recalling: asyncio.Task[None] | None = None
+        self._in_use: tuple[float, StoreUnusable] | None = None
+        """When another router had the store, by the loop's clock, and the error."""
 
     def follow(self, hooks: Sequence[JobWebhook]) -> None:
         """Send events of jobs that end to these addresses from now on."""
@@ -65,7 +67,7 @@ class Jobs(JobObserver):
             await self.open(house)
         except StoreUnusable as error:
             unavailable = JobsUnavailable(
-                f"background jobs cannot be stored now: {error}", retry_after_seconds=COME_BACK_SECONDS
+                f"background jobs cannot be stored now: {error.for_callers}", retry_after_seconds=COME_BACK_SECONDS
             )
             return refuse(unavailable, exchange.arrival, caller)
         assert self._intake is not None
@@ -74,6 +76,25 @@ class Jobs(JobObserver):
     def open_now(self) -> None:
         """Open the store at the start, before there is a loop. Raises `StoreUnusable`."""
         self.store = self._make_store()
+
+    def leave_to(self, error: StoreUnusable) -> None:
+        """Leave the store to another router that has it. It is tried again when a job is asked for."""
+        self._in_use = (-COME_BACK_SECONDS, error)
+
+    async def find(self, house: House) -> JobStore | None:
+        """The store; None as long as there was no job. Raises `StoreUnusable` while another router has it."""
+        if self.store is None and self._in_use is not None:
+            tried_at, error = self._in_use
+            now = asyncio.get_running_loop().time()
+            if now < tried_at + COME_BACK_SECONDS:
+                raise error.with_traceback(None)
+            try:
+                await self.open(house)
+            except StoreUnusable as again:
+                self._in_use = (now, again)
+                raise
+            self.resume(house)
+        return self.store
 
     async def open(self, house: House) -> JobStore:
         """The store, opened off the loop with the first job. Raises `StoreUnusable`."""

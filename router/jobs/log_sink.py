@@ -7,8 +7,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar, TypeVarTuple
 
+from router.contract.digits import as_written
 from router.contract.errors import TandemError, UpstreamCut
 from router.contract.job import Job, JobEnding, JobState, JobStore, Segment
+from router.contract.parts import write_parts
 from router.contract.relay import Flow, Headers
 from router.contract.request import JsonObject
 from router.contract.sinks import AnswerFact
@@ -22,7 +24,6 @@ from router.dialects.responses.logged import (
     has_output,
     is_terminal,
     split_at_frame_end,
-    write_response,
 )
 from router.dialects.sse import count_written
 
@@ -247,6 +248,7 @@ class LogSink:
 
     def close(self, state: JobState, response: JsonObject) -> None:
         """End the job so, unless its answer has an end of its own. Call `parse_heavy` first."""
+        self._flow = None
         self.cut()
         if self._frames.ended is None:
             self._frames.end(state, response)
@@ -309,6 +311,7 @@ class LogSink:
             output = (await read_again(self._store, self._job.id, self._shared)).output
         response, last = await self._shared.run(_write_end, frames, state, output)
         is_ours = last is None or await self._store.append(self._job, [last])
+        last = None  # as large as the response
         if not is_ours or not await self._store.finish(self._job, JobEnding(state, at, response)):
             self.abandon()
 
@@ -316,8 +319,11 @@ class LogSink:
 def _write_end(frames: LogFrames, state: JobState, output: LoggedOutput | None) -> tuple[bytes, Segment | None]:
     """The response, with an output that the log has, and the last frame if the answer has none."""
     response = frames.response if output is None else {**frames.response, "output": output.assemble()}
-    last = None if frames.is_whole else frames.close(state, response)
-    return write_response(response), last
+    written = write_parts(response, as_written)
+    if frames.is_whole:
+        return written, None
+    response = {**response, "output": []}  # may be large, and is written
+    return written, frames.close(state, response, written)
 
 
 class LogAgain:

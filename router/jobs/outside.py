@@ -164,8 +164,8 @@ def _write_end(
         response["completed_at"] = int(ending.at)
     if error is not None:
         response["error"] = error
-    last = frames.close(ending.state, response)
-    return [last] if items is None else [items, last], replace(ending, response=write_response(response))
+    last = frames.close(ending.state, response, written := write_response(response))
+    return [last] if items is None else [items, last], replace(ending, response=written)
 
 
 async def end_lost(store: JobStore, job: Job, run: Run = work_here) -> None:

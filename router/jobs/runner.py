@@ -1,15 +1,14 @@
 """Runs jobs: claims them one after another, serves each as any request is served, and keeps its lease meanwhile."""
 
 import asyncio
-import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
 from router.contract.clock import CLOCK
 from router.contract.errors import ResponseForgotten
 from router.contract.exchange import CancelReason, Deadline, Exchange
-from router.contract.job import Job, JobEnding, JobState, JobStore
+from router.contract.job import Job, JobState, JobStore
 from router.contract.keys import rights_of
 from router.contract.request import JsonObject
 from router.contract.rights import NOTHING
@@ -17,13 +16,12 @@ from router.contract.stores import StoreUnusable
 from router.dialects.refusals import failure_words
 from router.dialects.responses.background import is_broken_off, is_busy, request_id_of, write_arrival
 from router.dialects.responses.failures import read_refusal, write_error
-from router.dialects.responses.logged import parse_response, write_response
+from router.dialects.responses.logged import parse_response
 from router.edge.admission import report_fault
 from router.edge.routes import new_request_id
 from router.house import House
-from router.jobs.endings import REVOKED, EndedWork, cancel_revoked, write_lost_entry, write_revoked
-from router.jobs.log_sink import LogSink, SharedLog, read_again
-from router.jobs.outside import end_lost, is_of_agent
+from router.jobs.endings import INTERRUPTED, LEASE_SECONDS, RENEW_SECONDS, REVOKED, EndedWork, Settling, cancel_revoked
+from router.jobs.log_sink import LogSink, SharedLog
 from router.loop.supervisor import supervise
 from router.loop.tasks import spawn
 from router.plan import Plan
@@ -31,8 +29,6 @@ from router.stores.job_records import MOST_ATTEMPTS
 from router.stores.owners import name_owner
 from router.telemetry import events
 
-LEASE_SECONDS = 15.0
-_RENEW_SECONDS = 5.0
 _LOOK_SECONDS = 1.0
 """How often an owner looks whether its job was cancelled, in case that the notification was lost."""
 _POLL_SECONDS = 5.0
@@ -41,13 +37,9 @@ _HANG_UP_SECONDS = 1.0
 """How long a target has to close a stream that it has ended."""
 _BUSY_SECONDS = 5.0
 """When a job tries again that found all targets busy."""
-_MOST_SETTLING = 8
-"""How many jobs of owners that are gone are settled at once. Their logs are read whole."""
 _STOP_SECONDS = 6.0
 """How long a runner that stops goes on settling such jobs: a ledger that is locked holds them up for five seconds."""
-_INTERRUPTED = "interrupted"
 _KEEP_RESPONSES = "If the router was restarted: set store.path in its config, so that it keeps responses over a restart"
-_Work = Callable[[Job], Awaitable[None]]
 
 
 class _Attempt:
@@ -88,8 +80,7 @@ class Runner:
     def __init__(self, house: House, store: JobStore) -> None:
         self._house, self._store, self._owner, self._shared = house, store, name_owner(), SharedLog()
         self._running: dict[str, _Attempt] = {}
-        self._settling: dict[str, asyncio.Task[None]] = {}
-        """Jobs of owners that are gone. One that cannot be settled now holds up no other."""
+        self._settling = Settling(house, store, self._shared, self._owner, self._fill_soon)
         self._loop: asyncio.Task[None] | None = None
         self._claiming = asyncio.Lock()
         self._is_stopping = False
@@ -129,10 +120,7 @@ class Runner:
             attempt.drop()
 
     async def stop(self) -> None:
-        """Release running jobs, so that another process can go on with them at once.
-
-        A job that is being settled has a few seconds for it, and is left to its lease then: a released one counts as recorded.
-        """
+        """Release running jobs, so that another process can go on with them at once."""
         self._is_stopping = True
         attempts = list(self._running.values())
         for attempt in attempts:
@@ -148,10 +136,7 @@ class Runner:
             async with asyncio.timeout(_STOP_SECONDS):
                 for attempt in attempts:
                     await attempt.over.wait()
-        if settling := list(self._settling.values()):
-            await asyncio.wait(settling, timeout=_STOP_SECONDS)
-            for task in settling:
-                task.cancel()
+        await self._settling.stop(_STOP_SECONDS)
         self._shared.close()
 
     async def _claim_jobs(self) -> None:
@@ -163,6 +148,9 @@ class Runner:
         finally:
             watch.close()
 
+    def _fill_soon(self) -> None:
+        spawn(self._fill(), name="claim jobs")
+
     async def _fill(self) -> None:
         """Begin jobs while there are some, and room for them."""
         async with self._claiming:
@@ -173,19 +161,19 @@ class Runner:
     async def _claim_one(self) -> bool:
         """Begin the next job, if there is one and room for it."""
         terms = self._house.plan.jobs
-        if len(self._running) >= terms.most_running or len(self._settling) >= _MOST_SETTLING:
+        if len(self._running) >= terms.most_running or self._settling.is_full:
             return False
         job = await self._store.claim(self._owner, LEASE_SECONDS, terms)
         if job is None:
             return False
         if job.is_unrecorded:
-            self._settling[job.id] = spawn(self._settle(job, self._take_over, self._give_back), name=f"{job.id} taken over")
+            self._settling.take_over(job)
         elif self._is_stopping:
             await self._store.release(job)
         elif job.is_lost:
-            self._settling[job.id] = spawn(self._settle(job, self._end_lost, self._end_unread), name=f"{job.id} lost")
+            self._settling.end_lost(job)
         elif self.is_revoked(job):
-            self._settling[job.id] = spawn(self._settle(job, self._end_revoked, self._give_back), name=f"{job.id} revoked")
+            self._settling.end_revoked(job)
         else:
             self._begin(job)
         return True
@@ -226,7 +214,7 @@ class Runner:
             self._running.pop(job.id, None)
             attempt.over.set()
             if not self._is_stopping:
-                spawn(self._fill(), name="claim jobs")
+                self._fill_soon()
 
     async def _serve_patiently(self, attempt: _Attempt, writing: "asyncio.Task[None]") -> BaseException | None:
         """Serve a job until targets no longer refuse it as busy. Returns the defect that ended it, if one did."""
@@ -304,7 +292,7 @@ class Runner:
             while True:
                 await watch.wait(_LOOK_SECONDS)
                 with suppress(StoreUnusable):
-                    if loop.time() - renewed_at >= _RENEW_SECONDS:
+                    if loop.time() - renewed_at >= RENEW_SECONDS:
                         await self._store.renew(job, self._owner, LEASE_SECONDS)
                         renewed_at = loop.time()
                     found = await self._store.find(job.id, None)
@@ -314,84 +302,6 @@ class Runner:
                         attempt.cancel(is_revoked=self.is_revoked(job))
         finally:
             watch.close()
-
-    async def _settle(self, job: Job, work: _Work, otherwise: _Work) -> None:
-        """Finish the attempt of an owner that is gone, also if the store cannot be used for a while.
-
-        A defect is reported and costs this job alone: `otherwise` is done then.
-        """
-        holding = supervise(partial(self._hold, job), name="hold a lease")
-        try:
-            while True:
-                with suppress(StoreUnusable):
-                    await self._settle_once(job, work, otherwise)
-                    return
-                if self._is_stopping:
-                    return
-                await asyncio.sleep(_LOOK_SECONDS)
-        finally:
-            holding.cancel()
-            del self._settling[job.id]
-            if not self._is_stopping:
-                spawn(self._fill(), name="claim jobs")
-
-    async def _settle_once(self, job: Job, work: _Work, otherwise: _Work) -> None:
-        try:
-            await work(job)
-        except StoreUnusable:
-            raise
-        except Exception as error:  # noqa: BLE001  nobody would take a job from its owner that keeps its lease
-            report_fault(error, request_id_of(job.id, job.attempt))
-            await otherwise(job)
-
-    async def _hold(self, job: Job) -> None:
-        while True:
-            await asyncio.sleep(_RENEW_SECONDS)
-            with suppress(StoreUnusable):
-                await self._store.renew(job, self._owner, LEASE_SECONDS)
-
-    async def _take_over(self, job: Job) -> None:
-        """Record the cost of a dead owner's attempt, then release the job; finish it if its log is complete."""
-        if not is_of_agent(job):
-            found = await read_again(self._store, job.id, self._shared)
-            self._house.state.entries.append(await write_lost_entry(self._house, job, found))
-            await self._house.state.entries.sync()
-            if found.log.ended is not None:
-                await self._end_lost(job)
-                return
-        await self._give_back(job)
-
-    async def _give_back(self, job: Job) -> None:
-        """Release a job whose last attempt is recorded, or cannot be."""
-        await self._store.release(job)
-
-    async def _end_lost(self, job: Job) -> None:
-        """End a job that cannot be begun again: its caller has read what another attempt would contradict."""
-        if is_of_agent(job):
-            await end_lost(self._store, job, self._shared.run)
-            return
-        found = await read_again(self._store, job.id, self._shared)
-        said = parse_response(job.queued)
-        if job.is_cancelled:
-            state, said = JobState.CANCELLED, {**said, "status": "cancelled"}
-        else:
-            words = "the router that served this response stopped in the middle of it"
-            state, said = JobState.FAILED, {**said, "status": "failed", "error": write_error(_INTERRUPTED, words)}
-        sink = LogSink(job, self._store, self._shared, found.log)
-        sink.close(state, said)
-        await sink.write_log()
-        await sink.finish()
-
-    async def _end_revoked(self, job: Job) -> None:
-        if await self._store.finish(job, write_revoked(job)):
-            events.job_ended(job=job.id, state=JobState.CANCELLED)
-
-    async def _end_unread(self, job: Job) -> None:
-        """End a job whose log cannot be made sense of."""
-        state = JobState.CANCELLED if job.is_cancelled else JobState.FAILED
-        told = write_error(_INTERRUPTED, "the router that served this response stopped, and what it had said cannot be read")
-        said = write_response({**parse_response(job.queued), "status": str(state), "error": told})
-        await self._store.finish(job, JobEnding(state, time.time(), said))
 
 
 def _conclude(attempt: _Attempt, defect: BaseException | None) -> tuple[JobState, JsonObject]:
@@ -408,5 +318,5 @@ def _conclude(attempt: _Attempt, defect: BaseException | None) -> tuple[JobState
         if told.get("reason") == ResponseForgotten.code:  # it was there when the job was accepted
             told["message"] = f"{told['message']}. {_KEEP_RESPONSES}"
     else:
-        told = write_error(_INTERRUPTED, "the job was cut off")
+        told = write_error(INTERRUPTED, "the job was cut off")
     return JobState.FAILED, {**said, "status": "failed", "error": told}

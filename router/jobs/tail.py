@@ -57,7 +57,7 @@ async def follow(
 async def _write_end(store: JobStore, job: Job) -> Segment:
     """The stream of a job that ended before anybody worked on it, so its response is small: frames 0 and 1."""
     response, _ = await store.read_response(job.id, None)
-    return LogFrames(job.id).close(job.state, parse_response(response))
+    return LogFrames(job.id).close(job.state, parse_response(response), response)
 
 
 class _Gate:

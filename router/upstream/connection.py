@@ -26,6 +26,8 @@ _IDLE_SECONDS = 50.0
 """Most servers close idle connections after a minute; closing first saves the retry."""
 MAX_AGE_SECONDS = 600.0
 """Then a new connection asks for the address again: a name may have moved while the old machine still answers."""
+TURN_BYTES = 1 << 17
+"""A larger read is followed by the loop's other work. uvloop would read up to 8 MB at once from a host that is fast enough."""
 _WHOLE = -1
 """A finished answer. `data_received` acts on it after the last piece of the body."""
 _first, _second, _decode = itemgetter(0), itemgetter(1), methodcaller("decode", "latin-1")
@@ -73,7 +75,39 @@ def _read_headers(raw: Iterable[tuple[bytes, bytes]]) -> Headers:
     return tuple(zip(names, values, strict=True))
 
 
-class Connection(asyncio.Protocol):
+class PausedReading(asyncio.Protocol):
+    """Reads from its transport unless it is paused."""
+
+    __slots__ = ("_is_paused", "_transport", "loop")
+
+    def __init__(self) -> None:
+        self._transport: asyncio.Transport | None = None
+        self._is_paused = False
+        self.loop = asyncio.get_running_loop()
+        """Kept because asking for the running loop is a system call."""
+
+    def pause(self) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._is_paused = True
+            self._transport.pause_reading()
+
+    def resume(self) -> None:
+        self._is_paused = False
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    def take_turns(self) -> None:
+        """Read on in the loop's next round."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.pause_reading()
+            self.loop.call_soon(self._read_on)
+
+    def _read_on(self) -> None:
+        if not self._is_paused:
+            self.resume()
+
+
+class Connection(PausedReading):
     """Serves one owner at a time. While idle, any byte that arrives closes it."""
 
     # The parser calls the `on_` methods. `on_body` is a list's `append`, which saves a Python call.
@@ -85,7 +119,6 @@ class Connection(asyncio.Protocol):
         "_headers",
         "_interim",
         "_is_interim",
-        "_is_paused",
         "_keeps_alive",
         "_owner",
         "_parser",
@@ -93,19 +126,14 @@ class Connection(asyncio.Protocol):
         "_sink",
         "_status",
         "_time",
-        "_transport",
         "last_read_at",
-        "loop",
         "on_body",
     )
 
     def __init__(self) -> None:
-        self._transport: asyncio.Transport | None = None
+        super().__init__()
         self._owner: Owner | None = None
         self._sink: Sink | None = None
-        self._is_paused = False
-        self.loop = asyncio.get_running_loop()
-        """Kept because asking for the running loop is a system call."""
         self._time = self.loop.time
         self.last_read_at = self._time()
         """Loop time. Set directly to save a call per piece."""
@@ -143,16 +171,6 @@ class Connection(asyncio.Protocol):
             transport.write(head)
             transport.write(body)
 
-    def pause(self) -> None:
-        if self._transport is not None and not self._transport.is_closing():
-            self._is_paused = True
-            self._transport.pause_reading()
-
-    def resume(self) -> None:
-        self._is_paused = False
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.resume_reading()
-
     def drop(self) -> None:
         """Close at once without telling owner or sink."""
         self._owner = self._sink = None
@@ -183,11 +201,15 @@ class Connection(asyncio.Protocol):
         if self._status == status:
             if not status:
                 self._count(data, _MAX_HEADER_BYTES, "headers too large")
+            elif len(data) > TURN_BYTES:
+                self.take_turns()
         elif self._owner is owner:
             if self._status == _WHOLE:
                 self._finish(owner)
             elif not status:
                 owner.headers_seen()
+                if len(data) > TURN_BYTES:
+                    self.take_turns()
 
     def _break_off(self, reason: str) -> None:
         """Handle unreadable bytes. What came before them counts, as in a separate read."""

@@ -97,8 +97,10 @@ def open_jobs(
     path = loaded.ledger_path.with_name(JOBS_FILE)
     jobs = Jobs(partial(_make_on_disk, path, keep_seconds, address, watches, files), ended)
     if _may_exist(path):
-        with suppress(StoreInUse):
+        try:
             jobs.open_now()
+        except StoreInUse as error:
+            jobs.leave_to(error)
     return jobs
 
 

@@ -67,6 +67,7 @@ class Attack:
     def __init__(self, port: int, key: str) -> None:
         self._port, self._headers = port, {"authorization": f"Bearer {key}"}
         self._statuses: dict[int, int] = {}
+        self._finished_job = ""
 
     async def _repeat(self, count: int, ask: Callable[[], Awaitable[int]]) -> None:
         """So many at a time, one after another."""
@@ -102,18 +103,22 @@ class Attack:
         large = json.dumps({"model": "auto", "input": "x " * (8 << 20)}).encode()
         await self._repeat(4, lambda: self._post(RESPONSES, large))
 
+    async def _read_job(self) -> int:
+        return (await call(self._port, f"{RESPONSES}/{self._finished_job}?stream=true", headers=self._headers)).status
+
     async def rereads(self) -> None:
+        await self._repeat(64, self._read_job)
+
+    async def _finish_job(self) -> None:
         job = await call(self._port, RESPONSES, {"model": "auto", "input": LONG, "background": True}, self._headers)
-        path = f"{RESPONSES}/{job.json['id']}"
-        await call(self._port, f"{path}?stream=true", headers=self._headers)  # until its end
-
-        async def read() -> int:
-            return (await call(self._port, f"{path}?stream=true", headers=self._headers)).status
-
-        await self._repeat(64, read)
+        self._finished_job = job.json["id"]
+        await self._read_job()  # until its end
 
     async def run(self, kinds: list[str]) -> None:
-        """Go on until terminated, then print how many answers of each status there were."""
+        """Go on until terminated, then print how many answers of each status there were. An empty line says when it begins."""
+        if "rereads" in kinds:
+            await self._finish_job()
+        print(flush=True)
         task = asyncio.current_task()
         assert task is not None
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
@@ -167,6 +172,8 @@ async def attack_once(kinds: tuple[str, ...], upstream_port: int) -> tuple[list[
         # With its own core it would be elsewhere: it must not be in the way of the upstream and of the honest ones.
         attack = start(["attack", str(port), key, *kinds], "nice", "-n", "15") if kinds else None
         try:
+            if attack is not None:
+                await asyncio.to_thread(attack.child.stdout.readline)
             await asyncio.sleep(3 if kinds else 0.5)
             before, began = tandem.cpu_nanoseconds(), time.monotonic_ns()
             times, cpu, refused = await measure(port, callers, tandem)

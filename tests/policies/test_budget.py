@@ -40,7 +40,8 @@ def test_near_the_end_it_leans_to_fast_and_says_how_much_is_spent(share, period,
 def test_from_95_percent_on_deep_is_out_as_long_as_something_else_can_serve(share, percent):
     because = f"{percent} % of today's budget is spent"
 
-    assert judge(share) == tuple(RuleOut(name, because, lasting=False, yields=True) for name in ("sage", "mage"))
+    out = [RuleOut(name, because, lasting=False, yields=True) for name in ("sage", "mage")]
+    assert judge(share) == (Lean(-2.0, because), *out)
 
 
 def test_a_deep_target_whose_answer_the_rest_does_not_cover_is_out_and_fast_never_is():
@@ -50,27 +51,41 @@ def test_a_deep_target_whose_answer_the_rest_does_not_cover_is_out_and_fast_neve
     assert judge(0.9, uncovered=("sage",)) == (Lean(-2.0, "90 % of today's budget is spent"), out)
 
 
-def decided(share: float, view, economics):
-    policy = BudgetPolicy(lambda request, signals: Standing(share, Period.DAY, frozenset()), 0.8)
-    long = Leans(3.0)
-    return decide(Rules((long, policy), economics, True, ""), view, make_signals(SPARK, SAGE))
-
-
-class Leans:
+class Looks:
     name = "learned"
 
-    def __init__(self, log_odds: float) -> None:
-        self._opinions = (Lean(log_odds, "looks like a long task", names_turn=True),)
+    def __init__(self, log_odds: float, because: str) -> None:
+        self._opinions = (Lean(log_odds, because, names_turn=True),)
 
     def judge(self, request, signals):
         return self._opinions
 
 
+LONG, QUICK = Looks(4.0, "looks like a long task"), Looks(-4.0, "looks like a quick edit")
+
+
+def decided(share: float, looks: Looks = LONG, uncovered: tuple[str, ...] = ()):
+    policy = BudgetPolicy(lambda request, signals: Standing(share, Period.DAY, frozenset(uncovered)), 0.8)
+    return decide(Rules((looks, policy), Economics(), True, ""), ask(), make_signals(SPARK, SAGE))
+
+
 def test_a_long_task_is_served_by_fast_from_95_percent_on_and_the_decision_says_why():
-    before, after = (decided(share, ask(), Economics()) for share in (0.9, 0.96))
+    before, after = decided(0.9), decided(0.96)
 
     assert (before.tier, after.tier) == (Tier.DEEP, Tier.FAST)
     assert after.because == (
         "looks like a long task; deep is out for now (sage: 96 % of today's budget is spent), so fast serves this"
     )
     assert after.spill == ()
+
+
+@pytest.mark.parametrize(
+    ("share", "uncovered", "because"),
+    [
+        (0.5, ("sage",), "looks like a quick edit"),
+        (0.9, ("sage",), "looks like a quick edit; 90 % of today's budget is spent"),
+        (0.96, (), "looks like a quick edit; 96 % of today's budget is spent"),
+    ],
+)
+def test_a_quick_edit_says_what_is_spent_and_nothing_of_a_tier_that_it_did_not_want(share, uncovered, because):
+    assert decided(share, QUICK, uncovered).because == because

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from router.jobs import jobs
 from tests.conftest import SIMULATED
 from tests.tools.background import SPEECH, ask, begin, events_in, poll, read_log, read_some, speak_in_steps
 from tests.tools.http import call, request_bytes
@@ -402,6 +403,28 @@ async def test_a_router_whose_shared_database_is_away_starts_and_serves_all_but_
     assert codes == [(503, "jobs_unavailable"), (503, "store_unavailable")]
     assert str(tmp_path) not in refused.body.decode()
     assert (served.status, kept.status) == (200, 200)
+
+
+async def test_jobs_in_a_file_of_another_router_are_said_to_be_there_until_that_router_stops(start, monkeypatch, tmp_path):
+    async with running(SIMULATED, tmp_path) as first:
+        await poll(first, job_id := await begin(first))
+        second = await start(SIMULATED.replace("test.db", "two.db"))
+        own = (await call(second.port, "/v1/responses", {"model": "auto", "input": "in front"})).json["id"]
+
+        paths = (f"/v1/responses/{job_id}", f"/v1/responses/{job_id}?stream=true", "/tandem/jobs", f"/tandem/jobs/{job_id}")
+        refused = [await call(second.port, path) for path in paths]
+        refused.append(await call(second.port, "/v1/responses", ask()))
+        kept = await call(second.port, f"/v1/responses/{own}")
+        deleted = await call(second.port, f"/v1/responses/{own}", headers={}, method="DELETE")
+
+    for reply in refused:
+        assert (reply.status, reply.json["error"]["code"]) == (503, "jobs_unavailable")
+        assert "jobs.db is in use by another router" in reply.json["error"]["message"]
+        assert float(reply.headers["retry-after"]) > 0
+        assert str(tmp_path) not in reply.body.decode()
+    assert (kept.status, deleted.status) == (200, 200)
+    monkeypatch.setattr(jobs, "COME_BACK_SECONDS", 0.0)
+    assert (await call(second.port, f"/v1/responses/{job_id}")).json["status"] == "completed"
 
 
 async def test_an_admin_cancels_anybodys_job_by_its_callers_name_and_others_do_not_know_it(start, upstream, tmp_path):

@@ -16,7 +16,8 @@ from router.cli import Ended
 from router.cli.asking import Refused, Unreachable, ask_object, explain_refusal
 from router.cli.common import known_names, say
 from router.cli.routers import known_routers
-from router.config.load import find_config, load_prices
+from router.config.files import load_prices
+from router.config.load import find_config
 from router.contract.entry import Line, read_line
 from router.contract.past import CallSums, ExpectedSums, SessionSums, Sums
 from router.contract.request import JsonObject
@@ -64,8 +65,11 @@ class Past:
 
     def read_newest(self, since: float, turns: int, caller: str | None) -> Newest:
         told = self._ask("turns", Query(since, turns, caller))
-        lines = ((read_line(map(call.get, Line.__struct_fields__)), call["decided"]) for call in told["calls"])
-        calls = [Call(line, Kept(tier=decided)) for line, decided in lines if line is not None]
+        calls = [
+            Call(line, Kept(tier=call["decided"]), Tier(mark) if (mark := call.get("should_be")) else None)
+            for call in told["calls"]
+            if (line := read_line(map(call.get, Line.__struct_fields__))) is not None
+        ]
         return calls, {(one["caller"], one["session"]): one["turns"] for one in told["earlier"]}
 
     def read_sessions(self, since: float, limit: int, caller: str | None) -> list[SessionSums]:

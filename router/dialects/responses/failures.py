@@ -1,6 +1,6 @@
 """Errors of failed responses. OpenAI's list of their codes is closed: typed clients refuse a response with any other."""
 
-from router.contract.errors import BudgetSpent, RateLimited, TiersBusy, TooLong
+from router.contract.errors import BudgetHeld, BudgetSpent, RateLimited, TiersBusy, TooLong
 from router.contract.request import Json, JsonObject
 from router.dialects.error_bodies import find_told
 from router.dialects.fields import as_object, as_text
@@ -15,8 +15,9 @@ _CODES = frozenset(
     failed_to_download_image image_file_not_found
     """.split()
 )
+_LIMITS = (RateLimited.code, BudgetSpent.code, BudgetHeld.code, TiersBusy.code, "rate_limit_error", "insufficient_quota")
 _OTHERS = {
-    **dict.fromkeys((RateLimited.code, BudgetSpent.code, TiersBusy.code, "rate_limit_error", "insufficient_quota"), _LIMIT),
+    **dict.fromkeys(_LIMITS, _LIMIT),
     **dict.fromkeys((TooLong.code, "invalid_request_error"), _PROMPT),
 }
 _ACTED_ON = frozenset({TooLong.code, "insufficient_quota", "usage_not_included", "server_is_overloaded", "slow_down"})

@@ -153,16 +153,21 @@ class LogFrames:
         """End a stream that did not."""
         self.ended, self.response = state, {**self.response, **response}
 
-    def close(self, state: JobState, response: JsonObject) -> Segment:
-        """The last frame of a stream that has none, after a beginning if that is missing, too."""
-        first, kinds = self.next_number, [_LAST[state]] if self.next_number else ["response.created", _LAST[state]]
-        self.ended, self.response = state, response
-        begun: JsonObject = {**response, "status": "in_progress", "output": [], "error": None}
-        frames = b""
-        for number, kind in enumerate(kinds, first):
-            held = begun if kind == "response.created" else response
-            frames += named_frame(kind, {"type": kind, "sequence_number": number, "response": held})
-        return Segment(first, first + len(kinds) - 1, frames, has_content=False)
+    def close(self, state: JobState, response: JsonObject, written: bytes) -> Segment:
+        """The last frame of a stream that has none, after a beginning if that is missing, too. `written` is the response."""
+        first = last = self.next_number
+        self.ended = state
+        frames: list[bytes] = []
+        if not first:
+            begun: JsonObject = {**response, "status": "in_progress", "output": [], "error": None}
+            frames, last = _frame_parts("response.created", first, write_response(begun)), 1
+        frames += _frame_parts(_LAST[state], last, written)
+        return Segment(first, last, b"".join(frames), has_content=False)
+
+
+def _frame_parts(kind: str, number: int, response: bytes) -> list[bytes]:
+    head = b'event: %b\ndata: {"type":"%b","sequence_number":%d,"response":' % (kind.encode(), kind.encode(), number)
+    return [head, response, b"}\n\n"]
 
 
 def _number(frame: Frame, kind: str, number: int) -> bytes:
@@ -206,8 +211,10 @@ class LoggedOutput:
                     open_texts.pop(index, None)
 
     def assemble(self) -> list[Json]:
-        items = dict(self._items)
-        for index, texts in self._open_texts.items():
+        """Called once: texts that are joined are not kept, since they may be large."""
+        items, open_texts = self._items, self._open_texts
+        while open_texts:
+            index, texts = open_texts.popitem()
             part: JsonObject = {"type": "output_text", "text": "".join(texts), "annotations": [], "logprobs": []}
             items[index] = {**items[index], "status": "incomplete", "content": [part]}
         return [items[index] for index in sorted(items)]

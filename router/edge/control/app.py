@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 
+import anyio._backends._asyncio  # noqa: F401  Starlette's first stream would load it, 0.1 s on the loop
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect

@@ -22,6 +22,10 @@ class StoreDamaged(StoreUnusable):
         self.path, self.copy = path, find_sound_copy(path)
 
     @property
+    def for_callers(self) -> str:
+        return f"{self.path.name} is damaged"
+
+    @property
     def hint(self) -> str:
         path = self.path
         file, log, index = (shlex.quote(str(path.with_name(path.name + end))) for end in ("", "-wal", "-shm"))

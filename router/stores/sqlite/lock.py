@@ -40,7 +40,11 @@ class StoreInUse(StoreUnusable):
 
     def __init__(self, path: Path, owner: Owner) -> None:
         super().__init__(f"{path} is in use by another Tandem router ({owner})")
-        self.owner = owner
+        self.path, self.owner = path, owner
+
+    @property
+    def for_callers(self) -> str:
+        return f"{self.path.name} is in use by another router"
 
 
 class FileLock:

@@ -38,6 +38,10 @@ class StoreNewer(StoreUnusable):
         return f"{super().__str__()}\n  hint: {self._hint}"
 
     @property
+    def for_callers(self) -> str:
+        return super().__str__()
+
+    @property
     def _hint(self) -> str:
         """Written late: an open file has a log, which closing it deletes."""
         if self.copy is None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 from router.contract.relay import Headers, Tls
 from router.dialects.json_body import is_utf8
 from router.upstream.address import Address
-from router.upstream.connection import CannotConnect
+from router.upstream.connection import TURN_BYTES, CannotConnect, PausedReading
 from router.upstream.dial import Dialer
 from router.upstream.websocket.frames import ERROR, kind_of
 from router.upstream.websocket.increment import Baseline
@@ -58,19 +58,18 @@ class Owner(Protocol):
         ...
 
 
-class UpstreamSocket(asyncio.Protocol):
+class UpstreamSocket(PausedReading):
     """Serves one owner at a time. While idle, an answer or error that arrives closes it."""
 
     def __init__(self, protocol: "ClientProtocol", headers: Headers) -> None:
+        super().__init__()
         self._protocol, self._headers = protocol, headers
-        self._transport: asyncio.Transport | None = None
         self._owner: Owner | None = None
         self._first = b""
         self._fragments: list[bytes] = []
         self._control_frames = 0
         self._closing: asyncio.TimerHandle | None = None
         self._is_silent = False
-        self.loop = asyncio.get_running_loop()
         self.opened: asyncio.Future[None] = self.loop.create_future()
         """Fails with `CannotConnect`."""
         self.made_at = self.used_at = self.loop.time()
@@ -111,6 +110,8 @@ class UpstreamSocket(asyncio.Protocol):
             self._lose()
         elif self._protocol.handshake_exc is not None:
             self._refuse(CannotConnect("its answer to the handshake is not valid"))
+        elif len(data) > TURN_BYTES:
+            self.take_turns()
 
     def _is_refusal(self) -> bool:
         """Refuse anything but a switch, without waiting for its body as the library would."""
@@ -171,14 +172,6 @@ class UpstreamSocket(asyncio.Protocol):
     def release(self) -> None:
         self._owner = None
         self.used_at = self.loop.time()
-
-    def pause(self) -> None:
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.pause_reading()
-
-    def resume(self) -> None:
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.resume_reading()
 
     def is_alive(self) -> bool:
         """Whether anything came since the last call. Sends a ping."""

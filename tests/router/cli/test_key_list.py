@@ -6,8 +6,8 @@ import pytest
 
 from router.cli.common import known_names
 from router.cli.key_list import list_keys, read_spent
+from router.config.files import find_keys
 from router.config.key_file import CallerSettings, KeyFile, KeySettings
-from router.config.load import find_keys
 from router.contract.caller import Caller
 from router.contract.past import CallerSums
 from tests.conftest import SIMULATED

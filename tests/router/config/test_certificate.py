@@ -1,8 +1,13 @@
 """The router's own certificate and key."""
 
 import os
+import re
+import shlex
 import ssl
+import subprocess
 import time
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -18,7 +23,7 @@ from router.config.certificate import (
 from router.config.load import ConfigError, check_config
 from router.wiring.build import known_names
 from tests.conftest import SIMULATED
-from tests.tools.certificates import CERT, EXPIRED, KEY, LOCKED_KEY, OTHER_CERT, OTHER_KEY, TLS, write_pair
+from tests.tools.certificates import CERT, EXPIRED, KEY, LEAF, LOCKED_KEY, OTHER_CERT, OTHER_KEY, TLS, write_pair
 
 DAY = 86_400
 
@@ -98,9 +103,45 @@ def test_a_folder_is_not_read_as_a_key(paths, tmp_path):
 
 
 def test_issuers_may_follow_the_certificate(tmp_path, paths):
-    write_pair(tmp_path, CERT + OTHER_CERT)
+    write_pair(tmp_path, f"für uns:\n{LEAF}{OTHER_CERT}")
 
-    assert check_pair(paths).names == ("localhost", "127.0.0.1")
+    found = check_pair(paths)
+
+    assert found.names == ("localhost", "127.0.0.1")
+    assert not found.is_authority
+
+
+@pytest.mark.parametrize(("cert", "is_authority"), [(CERT, True), (LEAF, False), (LEAF + CERT, False)])
+def test_the_certificate_of_a_ca_itself_is_told_from_one_that_it_signed(tmp_path, paths, cert, is_authority):
+    write_pair(tmp_path, cert)
+
+    assert read_certificate(paths).is_authority is is_authority
+
+
+def test_the_page_makes_a_pair_that_clients_accept(tmp_path, paths):
+    page = (Path(__file__).parents[3] / "docs" / "how-to" / "give-others-a-key.md").read_text()
+    commands = re.findall(r"^openssl req .*", page, re.MULTILINE)
+    assert len(commands) == 2
+    for command in commands:
+        subprocess.run(shlex.split(command), cwd=tmp_path, capture_output=True, check=True)
+
+    found = check_pair(paths)
+
+    assert (found.names, found.is_authority) == (("tandem.example.com",), False)
+    assert warn_of_key(paths) == []
+    client, server = ssl.create_default_context(cafile=tmp_path / "ca.pem"), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    load_pair(server, paths)
+    assert shake_hands(client, server, "tandem.example.com") == "TLSv1.3"
+
+
+def shake_hands(client: ssl.SSLContext, server: ssl.SSLContext, name: str) -> str | None:
+    """The version that both agree on, once the client trusts the server. Raises `ssl.SSLError`."""
+    up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
+    caller = client.wrap_bio(down, up, server_hostname=name)
+    for side in (caller, server.wrap_bio(up, down, server_side=True)) * 2:
+        with suppress(ssl.SSLWantReadError):
+            side.do_handshake()
+    return caller.version()
 
 
 def test_a_pair_that_is_loaded_and_cannot_be_used_is_refused_in_words(tmp_path, paths):

@@ -5,7 +5,7 @@ import pytest
 import yaml
 
 import policies
-from router.config.load import ConfigError, default_text, find_keys, load_config, load_ledger_path
+from router.config.load import ConfigError, default_text, load_config
 from router.contract.economics import Economics
 from router.contract.target import Quota
 from router.contract.words import Dialect, Operation
@@ -386,23 +386,6 @@ def test_a_file_with_thousands_of_faults_names_the_first_and_counts_the_rest():
     assert faults["file"].strip() == "1900 more problems"
 
 
-def test_the_ledger_is_found_without_any_key(tmp_path):
-    config = tmp_path / "config.yaml"
-    config.write_text(SIMULATED.replace("adapter: simulated", "adapter: openai_http", 1))
-
-    assert load_ledger_path(config, known_names) == tmp_path / "test.db"
-    with pytest.raises(ConfigError):
-        load_config(config, known_names())
-
-
-def test_a_config_of_a_wrong_shape_has_no_ledger_to_find(tmp_path):
-    config = tmp_path / "config.yaml"
-    config.write_text("nonsense: 1")
-
-    with pytest.raises(ConfigError, match="problem"):
-        load_ledger_path(config, known_names)
-
-
 def test_a_price_per_token_is_warned_of():
     extra = "price: {input: 0.0000025, output: 0.00001},"
 
@@ -504,34 +487,6 @@ def test_a_target_without_a_usable_name_hides_no_other_fault(name):
         "tiers.fast.targets[1]",
         "models.x",
     }
-
-
-@pytest.fixture
-def find(tmp_path):
-    def find(extra):
-        path = tmp_path / "config.yaml"
-        path.write_text(SIMULATED + extra)
-        return find_keys(path, known_names)
-
-    return find
-
-
-@pytest.mark.parametrize(
-    ("extra", "name", "is_asked_for"),
-    [("", "keys.yaml", False), ("keys:\n", "keys.yaml", True), ("keys: {file: team/k.yaml}\n", "team/k.yaml", True)],
-)
-def test_keys_are_next_to_the_config_or_where_it_says(find, tmp_path, extra, name, is_asked_for):
-    place = find(extra)
-
-    assert (place.path, place.is_asked_for) == (tmp_path / name, is_asked_for)
-    assert place.ledger_path == tmp_path / "test.db"
-
-
-def test_a_config_that_is_not_valid_is_refused_with_all_its_faults(find):
-    with pytest.raises(ConfigError) as refused:
-        find("what: 1\nspill_over: 7\n")
-
-    assert {fault.path for fault in refused.value.faults} == {"what", "spill_over"}
 
 
 def test_what_a_config_says_of_traces_names_every_route_and_the_provider_of_every_target():

@@ -249,7 +249,7 @@ async def test_large_frames_are_parsed_and_written_off_the_loop_and_in_order(sto
 
     text = "x" * 2_000_000
     monkeypatch.setattr(LogFrames, "_read_response", note(LogFrames._read_response))
-    monkeypatch.setattr(log_sink, "write_response", note(log_sink.write_response))
+    monkeypatch.setattr(log_sink, "write_parts", note(log_sink.write_parts))
     sink, writing = await begin(store)
 
     sink.write(end_with(text))

@@ -15,8 +15,10 @@ from router.contract.words import Dialect, Outcome
 from router.dialects.responses.background import request_id_of
 from router.dialects.responses.logged import LogFrames
 from router.dialects.sse import count_written
+from router.jobs import endings
 from router.jobs import runner as runner_module
-from router.jobs.runner import LEASE_SECONDS, Runner
+from router.jobs.endings import LEASE_SECONDS
+from router.jobs.runner import Runner
 from router.stores.memory.entries import MemoryEntries
 from router.stores.owners import name_owner
 from router.stores.sqlite.jobs import MemoryJobs
@@ -273,7 +275,7 @@ async def test_a_defect_in_taking_a_job_over_is_reported_and_the_job_is_begun_ag
 
     await add(store)
     await store.claim("gone", -1.0, MANY)
-    monkeypatch.setattr(runner_module, defect, fail)
+    monkeypatch.setattr(endings, defect, fail)
     heard = listen()
 
     run(WHOLE)
@@ -292,7 +294,7 @@ async def test_a_lost_job_whose_log_cannot_be_made_sense_of_is_ended(store, run,
     await store.append(job, [make_segment(0, 3)])
     await store.read("resp_1", ANN, -1)
     await store.release(job)
-    monkeypatch.setattr(runner_module, "read_again", fail)
+    monkeypatch.setattr(endings, "read_again", fail)
 
     run(WHOLE)
     job = await over(store)
@@ -310,7 +312,7 @@ async def test_jobs_are_taken_over_side_by_side_up_to_a_number(store, run, monke
         waiting.append(None)
         await may_go_on.wait()
 
-    monkeypatch.setattr(runner_module, "_MOST_SETTLING", most)
+    monkeypatch.setattr(endings, "_MOST_SETTLING", most)
     monkeypatch.setattr(MemoryEntries, "sync", sync)
     run(WHOLE)
     await until(lambda: len(waiting) == most)

@@ -126,7 +126,8 @@ def test_a_call_of_a_person_that_another_tier_answers_is_a_hop(counting, before,
 
 def test_only_a_request_that_no_budget_could_pay_is_a_refusal_for_a_budget(counting):
     counting.finish(**{**UNDECIDED, "tier": "fast"}, outcome="REFUSED", error="budget_spent")
-    counting.finish(**{**UNDECIDED, "tier": "fast"}, outcome="REFUSED", error="rate_limited")
+    for another in ("rate_limited", "budget_held"):
+        counting.finish(**{**UNDECIDED, "tier": "fast"}, outcome="REFUSED", error=another)
 
     assert counting["budget_refusals_total"] == {(): 1}
 

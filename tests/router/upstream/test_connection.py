@@ -236,6 +236,22 @@ async def test_a_pause_ends_with_its_answer(served):
     assert served.transport.is_reading
 
 
+async def test_a_large_read_lets_the_loop_do_other_work_before_the_next(served):
+    served.receive(STREAM, chunk(b"a" * 200_000))
+    assert not served.transport.is_reading
+
+    await asyncio.sleep(0)
+    assert served.transport.is_reading
+
+
+async def test_a_pause_during_a_large_read_lasts(served):
+    served.receive(STREAM, chunk(b"a" * 200_000))
+    served.connection.pause()
+
+    await asyncio.sleep(0)
+    assert not served.transport.is_reading
+
+
 async def test_the_time_of_the_last_bytes_is_kept(served):
     before = asyncio.get_running_loop().time()
 

@@ -14,6 +14,7 @@ from router.dialects.responses.logged import (
     is_terminal,
     join_frames,
     split_at_frame_end,
+    write_response,
 )
 from tests.tools.background import SPEECH, events_in
 from tests.tools.speech import Speech, ToolCall, write_stream
@@ -116,9 +117,9 @@ def test_the_frames_by_which_a_response_begins_are_no_content():
 
 @pytest.mark.parametrize("next_number", [0, 5])
 def test_a_stream_without_an_end_is_given_one_and_a_beginning_if_it_has_none(next_number):
-    segment = LogFrames("resp_1", next_number).close(
-        JobState.FAILED, {"id": "resp_1", "status": "failed", "error": {"code": "x"}}
-    )
+    response = {"id": "resp_1", "status": "failed", "error": {"code": "x"}}
+
+    segment = LogFrames("resp_1", next_number).close(JobState.FAILED, response, write_response(response))
 
     events = events_in(segment.frames)
     kinds = ["response.created", "response.failed"] if not next_number else ["response.failed"]
@@ -202,7 +203,7 @@ def test_the_end_of_a_broken_stream_is_left_to_be_written_with_what_was_said(kin
     begun = frame("response.created", 0, response={"id": "up", "model": "m", "status": "in_progress", "error": None})
 
     segment = log.take(begun + delta(1) + frame(kind, 2, response={"model": "", "status": status, "error": error}))
-    last = log.close(state, {**log.response, "output": ["said"]})
+    last = log.close(state, log.response, write_response({**log.response, "output": ["said"]}))
 
     assert numbers(segment.frames) == [0, 1]
     assert (log.ended, log.is_whole) == (state, False)

@@ -1,0 +1,88 @@
+"""The files of a config and the prices in it, for commands that need neither keys nor targets: those are not checked."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from router.config.cures import without_ignored
+from router.config.faults import ConfigError, Known
+from router.config.load import check_config, keys_path_of, ledger_path_of
+from router.config.models import Config
+from router.config.parsing import parse
+from router.config.reading import expand, read_config
+from router.config.targets import read_blocks, read_prices
+from router.contract.target import Price
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPlace:
+    path: Path
+    config: Config
+    config_path: Path
+    folder: Path
+
+    @property
+    def is_asked_for(self) -> bool:
+        return self.config.keys is not None
+
+    @property
+    def ledger_path(self) -> Path | None:
+        return ledger_path_of(self.config, self.folder)
+
+
+def find_keys(config_path: Path, known: Callable[[], Known]) -> KeyPlace:
+    """By default next to the config. Raises `ConfigError`."""
+    config, folder = _load_shape(config_path, known)
+    return KeyPlace(keys_path_of(config, folder), config, config_path, folder)
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """The files of a config, whether they exist or not."""
+
+    config: Path | None
+    folder: Path
+    ledger: Path | None
+    store: Path | None
+    keys: Path
+    personal: Path
+    policies: tuple[Path, ...]
+    """The operator's own."""
+
+
+def find_files(path: Path | None, known: Callable[[], Known]) -> Files:
+    """Raises `ConfigError`."""
+    config, folder = _load_shape(path, known)
+    blocks = [block for block in config.policies if isinstance(block, Mapping)]
+    settings = [content for block in blocks for content in block.values() if isinstance(content, Mapping)]
+    personal = next((str(content["personal"]) for content in settings if content.get("personal")), "personal.json")
+    own = tuple(folder / expand(str(block["file"])) for block in blocks if block.get("file"))
+    store = folder / expand(config.store.path) if config.store.path else None
+    return Files(
+        path, folder, ledger_path_of(config, folder), store, keys_path_of(config, folder), folder / expand(personal), own
+    )
+
+
+def load_ledger_path(path: Path | None, known: Callable[[], Known]) -> Path | None:
+    """Raises `ConfigError`."""
+    return ledger_path_of(*_load_shape(path, known))
+
+
+def _load_shape(path: Path | None, known: Callable[[], Known]) -> tuple[Config, Path]:
+    """Raises `ConfigError`; only then are the known names needed."""
+    text, source, folder = read_config(path)
+    try:
+        return Config.model_validate(without_ignored(parse(text, source))), folder
+    except ValidationError:
+        return check_config(text, source, folder, known()).config, folder  # raises all faults
+
+
+def load_prices(path: Path | None, known: Known) -> dict[str, Price]:
+    """Empty for a faulty config."""
+    try:
+        text, source, _ = read_config(path)
+        return read_prices(read_blocks(Config.model_validate(without_ignored(parse(text, source)))), known)
+    except (ConfigError, ValidationError):
+        return {}
