@@ -36,6 +36,7 @@ def test_serve_says_what_a_newcomer_needs(here, heard_signals):
     server.stderr.close()
     assert "No model is configured (config.yaml), so simulated tiers answer" in welcome
     assert "Base URL    http://127.0.0.1:" in welcome
+    assert re.search(r"Page        http://127\.0\.0\.1:\d+/\n", welcome)
     assert welcome.count("curl -iN ") == 2
 
 
