@@ -259,10 +259,11 @@ class Screen:
     def _both(self) -> tuple[Turns, ...]:
         return (self._turns,) if self._calls is None else (self._turns, self._calls)
 
-    def begin(self, call: Begun) -> None:
-        """A call goes to a tier."""
+    def begin(self, call: Begun) -> ShownTurn:
+        """A call goes to a tier. Returns its turn."""
         turn = self._turns.begin(call)
         self._board.show(turn if self._calls is None else self._calls.begin(call))
+        return turn
 
     def end(self, line: Line, message: str = "", complete: Callable[[ShownTurn], None] = lambda _: None) -> None:
         """End a call. `complete` adds to its line before it is shown."""
