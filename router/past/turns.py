@@ -89,6 +89,8 @@ class Turn:
     caller: str = ""
     """Empty if unknown."""
     job: str = ""
+    place: str = ""
+    """The name of the router that served it, if another than the one that was asked."""
     ended: list[Call] = field(default_factory=list)
     """Its calls, if from a ledger. The first of a person's turn is the ask."""
     was_moved_up: bool = False

@@ -11,10 +11,10 @@ from pathlib import Path
 from textwrap import wrap
 
 from router.cli import Ended
-from router.cli.common import command_name, init_command, path_of, readable, url_in_use
+from router.cli.common import command_name, init_command, path_of, readable, url_in_use, usual_url
 from router.cli.key_rights import write_moment
 from router.cli.refused import explain
-from router.cli.routers import all_routers, find_at, is_tandem, url_of
+from router.cli.routers import all_routers, find_at, is_tandem
 from router.cli.setup.facts import open_store, read_facts, shell_here
 from router.cli.tables import columns_here
 from router.cli.workers import count_workers
@@ -160,7 +160,7 @@ def _describe_target(plan: TargetPlan) -> str:
 
 
 def look_at_port(loaded: LoadedConfig) -> Finding:
-    server, url = loaded.config.server, _url_of(loaded)
+    server, url = loaded.config.server, usual_url(loaded)
     try:
         bind(server.host, server.port, needs_keys=loaded.keys is not None).close()
     except CannotListen as error:
@@ -183,11 +183,6 @@ def _look_at_router(loaded: LoadedConfig, url: str) -> Finding:
     if router.fingerprint != loaded.fingerprint:
         return Finding("port", WARN, f"{text} with this config as it was before", f"{command_name()} reload")
     return Finding("port", GOOD, f"{text} with this config")
-
-
-def _url_of(loaded: LoadedConfig) -> str:
-    server = loaded.config.server
-    return url_of(server.host, server.port, is_tls=server.tls is not None)
 
 
 def look_at_workers(loaded: LoadedConfig) -> list[Finding]:
@@ -287,7 +282,7 @@ def _look_at_file(
 
 def _is_own(loaded: LoadedConfig, address: str) -> bool:
     sources = {str(router.config) for router in all_routers() if router.url == address}
-    return address == _url_of(loaded) or str(Path(loaded.source).absolute()) in sources
+    return address == usual_url(loaded) or str(Path(loaded.source).absolute()) in sources
 
 
 def _look_at_migration(about: str, path: Path, migrations: Migrations) -> Finding | None:
