@@ -82,22 +82,19 @@ def _evidence(item: Json) -> str:
 
 
 def _estimate(estimate: JsonObject) -> str:
-    redo = _number(estimate["redo_seconds"])
-    again = f", including {duration(redo)} for a possible redo on deep" if redo else ""
+    """Its time without a redo, whose weight in the decision nobody measures."""
+    seconds = _number(estimate["seconds"]) - _number(estimate["redo_seconds"])
     usd = estimate["money_usd"]
     price = "" if usd is None else f", {money(_number(usd))}"
-    return f"{duration(_number(estimate['seconds']))}{again}{price} ({estimate['target']}{_ratio(estimate)})"
+    return f"{duration(seconds)}{price} ({estimate['target']}{_ratio(estimate)})"
 
 
 def _redo(redo: JsonObject) -> str:
-    """Chance and cost of a wrong first answer from fast, and whether assumed or learned."""
+    """Chance of a wrong first answer from fast, and whether assumed or learned."""
     turns = int(_number(redo["learned_turns"]))
     known = f"learned from {turns} turns" if turns else "assumed"
-    cost = duration(_number(redo["seconds"]))
-    if usd := _number(redo["money_usd"]):
-        cost += f" and {money(usd)}"
     return (
-        f"{_percent(redo['chance'])} chance that fast's answer is wrong, which counts as {cost}"
+        f"{_percent(redo['chance'])} chance that fast's answer is wrong"
         f" ({known}: {_percent(redo['quick_rate'])} of quick work, {_percent(redo['long_rate'])} of long work)"
     )
 
