@@ -351,9 +351,9 @@ def test_every_function_of_the_road_can_be_said_aloud():
 BUDGETS = {
     "cli": (12760, 82),
     "dialects": (8500, 68),
-    "stores": (8800, 62),
+    "stores": (9015, 63),
     "edge": (5300, 41),
-    "contract": (5390, 40),
+    "contract": (5570, 41),
     "dispatch": (4460, 35),
     "past": (4120, 25),
     "config": (3560, 22),
@@ -370,7 +370,7 @@ BUDGETS = {
     "decide": (1357, 10),
     "policies": (1350, 15),
     "screen": (1480, 10),
-    "page": (1165, 9),
+    "page": (1255, 9),
     "settle": (539, 5),
     "notices": (391, 4),
     "loop": (490, 9),
@@ -535,6 +535,7 @@ FOREIGN = {
     ("router/dialects/histories.py", "beginning.learned"),
     ("router/edge/tls.py", "context.options"),  # of the standard library
     ("router/screen/feed_view.py", "turn.words"),
+    ("router/screen/feed_view.py", "turn.place"),
     ("router/responses/acknowledged.py", "exchange.confirming"),
     ("router/wiring/build.py", "state.shared.has_limits"),
 }

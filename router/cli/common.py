@@ -20,6 +20,8 @@ from router.contract.words import DEFAULT_DIALECT, Dialect, Tier
 from router.screen.figures import plural
 from router.telemetry.colour import RED, paint
 
+KEY_VARIABLE = "TANDEM_KEY"
+"""In hints and for commands that Tandem runs: the variable with a person's key for the router."""
 _PATH = r"^(?:~?|\.{1,2}|[A-Za-z]:)[/\\](?:.*[/\\])?"
 
 
@@ -111,10 +113,14 @@ def path_of(loaded: LoadedConfig) -> Path | None:
     return None if loaded.source == BUILT_IN else Path(loaded.source)
 
 
+def usual_url(loaded: LoadedConfig) -> str:
+    server = loaded.config.server
+    return url_of(server.host, server.port, is_tls=server.tls is not None)
+
+
 def url_in_use(loaded: LoadedConfig) -> str:
     """Where a router with this config runs; else where it would."""
-    server, path = loaded.config.server, path_of(loaded)
-    usual = url_of(server.host, server.port, is_tls=server.tls is not None)
+    usual, path = usual_url(loaded), path_of(loaded)
     running = [router.url for router in list_running() if router.config == (path and path.absolute())]
     return usual if usual in running or not running else running[0]
 

@@ -25,11 +25,12 @@ from router.cli.setup.around import (
 from router.cli.setup.findings import look_at_windows
 from router.cli.setup.interview import Interview
 from router.cli.setup.presets import Offer, Presets, read_presets
-from router.config.faults import close_to, how_to_install
+from router.config.faults import close_to
 from router.config.load import ConfigError, check_config, default_text
 from router.config.reading import EnvFileUnreadable, read_env_file
 from router.connect import KEY
 from router.connect.recipe import installed_clients, load_recipe
+from router.contract.extras import how_to_install
 from router.contract.words import Tier
 from router.wiring.build import known_names
 

@@ -19,7 +19,7 @@ from router.cli.common import (
     say,
 )
 from router.config.files import Files, find_files
-from router.config.load import ConfigError
+from router.config.load import ConfigError, find_config
 from router.contract.request import Json, JsonObject
 from router.contract.stores import StoreUnusable
 from router.screen.figures import plural
@@ -209,8 +209,8 @@ def _restore(arguments: argparse.Namespace) -> int:
 
 
 def _find_places(manifest: Manifest, named: str | None) -> dict[str, Path]:
-    """Where the config of the backup looks for its files."""
-    config = find_config_in_use(named)
+    """Where the config of the backup looks for its files. A router that runs elsewhere keeps its own."""
+    config = find_config(named)
     if any(member.name == "config.yaml" for member in manifest.files):
         config = config or Path("config.yaml")
         folder = config.resolve().parent

@@ -9,7 +9,6 @@ from router.cli.common import print_json
 from router.cli.past.looking import add_looking_arguments, nothing_found, open_past, read_turns
 from router.cli.tables import columns_here, style_here, write_lines, write_markdown
 from router.contract.past import SessionSums
-from router.contract.request import JsonObject
 from router.past.turns import Turn
 from router.screen.figures import count, day_and_clock, duration, money
 from router.screen.lines import Layout, short_name
@@ -52,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not turns:
         raise nothing_found(arguments)
     if arguments.json:
-        print_json([as_json(turn) for turn in turns])
+        print_json([turn.as_json() for turn in turns])
     else:
         print("\n".join(_write_markdown(turns) if arguments.markdown else _write_lines(turns)))
     return 0
@@ -76,34 +75,10 @@ def _has_callers(turns: Sequence[Turn]) -> bool:
     return len({turn.caller for turn in turns}) > 1
 
 
-def as_json(turn: Turn) -> JsonObject:
-    return {
-        "at": turn.at,
-        "caller": turn.caller,
-        "client": turn.client or None,
-        "session": turn.session or None,
-        "job": turn.job or None,
-        "turn": turn.number,
-        "kind": turn.kind or None,
-        "tier": turn.tier,
-        "moved_up": turn.has_moved_up,
-        "calls": turn.calls,
-        "first_seconds": turn.first_seconds,
-        "seconds": round(turn.seconds, 3),
-        "input_tokens": turn.input_tokens,
-        "output_tokens": turn.output_tokens,
-        "cost_usd": turn.cost_usd,
-        "cost_is_partial": turn.lacks_cost,
-        "outcome": turn.outcome,
-        "status": turn.status,
-        "trouble": turn.trouble or None,
-        "why": turn.why or None,
-    }
-
-
 def _row(turn: Turn, *, names_callers: bool) -> list[str]:
     named = [day_and_clock(turn.at), *([turn.caller] if names_callers else []), short_name(turn, Style())]
-    why = "; ".join(part for part in (turn.trouble, turn.why) if part)
+    marked = f"marked {turn.mark}" if turn.mark is not None else ""
+    why = "; ".join(part for part in (turn.trouble, marked, turn.why) if part)
     if turn.tier is None:
         return [*named, str(turn.number or "-"), str(turn.status), str(turn.calls or ""), *[""] * 5, why]
     return [

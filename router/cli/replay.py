@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Mapping
 
 from router.cli.assumptions import add_assumption_arguments, read_assumptions
 from router.cli.common import add_config_argument, load_in_use, print_json, say
-from router.cli.past.history import PastFiles, add_history_arguments, find_history
+from router.cli.past.history import PastFiles, add_history_arguments, find_history, without_collection
 from router.cli.tables import style_here, write_table
 from router.config.load import LoadedConfig
 from router.contract.request import Json, JsonObject
@@ -37,6 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_assumption_arguments(parser)
 
 
+@without_collection()
 def run(arguments: argparse.Namespace) -> int:
     events.set_up_logging(as_json=True)
     present = load_in_use(arguments.config, needs_keys=False)

@@ -13,10 +13,10 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 
 from router.cli import Ended
-from router.cli.common import add_config_argument, add_ledger_switch, load_in_use, say
+from router.cli.common import KEY_VARIABLE, add_config_argument, add_ledger_switch, load_in_use, say
 from router.cli.refused import REFUSALS, explain
 from router.cli.routers import url_of
-from router.cli.setup.facts import KEY_VARIABLE, point_command
+from router.cli.setup.facts import point_command
 from router.cli.setup.reach import ClientKey
 from router.config.load import LoadedConfig
 from router.edge.server import Server, bind

@@ -153,7 +153,7 @@ def find_manager(platform: str, home: Path) -> Service | None:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("action", choices=("install", "status", "remove"), help="what to do")
     add_config_argument(parser)
-    parser.add_argument("--print", action="store_true", help="with install: print the files, and change nothing")
+    parser.add_argument("--print", action="store_true", help="print what would be written, and change no file (install)")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from router.cli import Ended, installed_version
 from router.cli.common import (
+    KEY_VARIABLE,
     Reading,
     command_name,
     common_dialect,
@@ -294,10 +295,10 @@ def facts_of(order: Order, loaded: LoadedConfig, url: str) -> "Facts":
 
 
 def _connect_command(loaded: LoadedConfig, url: str) -> str:
-    server = loaded.config.server
+    server, key = loaded.config.server, f" --key-env {KEY_VARIABLE}" if loaded.keys is not None else ""
     if url == url_of(server.host, server.port, is_tls=server.tls is not None):
-        return f"{command_name()} connect codex | claude-code | opencode"
-    return f"{command_name()} connect codex --url {url}"
+        return f"{command_name()} connect codex{key or ' | claude-code | opencode'}"
+    return f"{command_name()} connect codex --url {url}{key}"
 
 
 def _name_of(plan: TargetPlan) -> str:
@@ -363,27 +364,24 @@ def welcome(loaded: LoadedConfig, url: str) -> str:
         lines.append(f"Serving {names} ({loaded.source}).")
     if loaded.second_opinion:
         lines.append(f"Second opinion: {loaded.second_opinion}.")
+    lines += ["", f"Base URL    {url}/v1          (Claude Code and Anthropic SDKs: {url})"]
+    if loaded.config.page:
+        lines.append(f"Page        {url}/")
+    key = ""
+    if loaded.keys is not None:
+        key = f' -H "authorization: Bearer ${KEY_VARIABLE}"'
+        lines.append(f"Key         export {KEY_VARIABLE}=tdm_…          (`{command_name()} keys add NAME` makes one)")
     dialect = common_dialect(loaded)
-    lines += [
-        "",
-        f"Base URL    {url}/v1          (Claude Code and Anthropic SDKs: {url})",
-        *([f"Page        {url}/"] if loaded.config.page else []),
-        "",
-        *([f"Every request needs a key: `{command_name()} keys add NAME` prints one.", ""] if loaded.keys is not None else []),
-        "A quick edit:",
-        _curl(url, dialect, QUICK_EXAMPLE, needs_key=loaded.keys is not None),
-        "A long task:",
-        _curl(url, dialect, LONG_EXAMPLE, needs_key=loaded.keys is not None),
-        "",
-    ]
+    examples = {"A quick edit": QUICK_EXAMPLE, "A long task": LONG_EXAMPLE}
+    lines += ["", *(f"{title}:\n{_curl(url, dialect, words, key)}" for title, words in examples.items()), ""]
     return "\n".join(lines)
 
 
-def _curl(url: str, dialect: Dialect, words: str, *, needs_key: bool) -> str:
+def _curl(url: str, dialect: Dialect, words: str, key: str) -> str:
     spec = SPECS[dialect]
     body = {**spec.write_example(words), **spec.stream_fields}
-    key = ' -H "authorization: Bearer $TANDEM_KEY"' if needs_key else ""
-    return f"  curl -iN {url}/v1{spec.paths[Operation.CREATE]} -H 'content-type: application/json'{key} -d '{json.dumps(body)}'"
+    address = f"{url}/v1{spec.paths[Operation.CREATE]}"
+    return f"  curl -iN {address}{key} -H 'content-type: application/json' -d '{json.dumps(body)}'"
 
 
 def warn_of_expiry(loaded: LoadedConfig) -> list[str]:

@@ -7,7 +7,6 @@ import importlib.util
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeAlias
 
 from pydantic import BaseModel, ValidationError
@@ -95,12 +94,6 @@ KnownAdapter: TypeAlias = type[Adapter]
 def missing_extra(adapter: KnownAdapter) -> str:
     """The uninstalled extra that an adapter needs, found without importing the library."""
     return adapter.library if adapter.library and importlib.util.find_spec(adapter.library) is None else ""
-
-
-def how_to_install(extra: str) -> str:
-    """Locked versions in a checkout, the package elsewhere."""
-    is_checkout = (Path(__file__).parents[2] / "requirements" / f"{extra}.txt").is_file()
-    return f"make setup-{extra}" if is_checkout else f"pip install 'tandem-router[{extra}]'"
 
 
 @dataclass(frozen=True, slots=True)

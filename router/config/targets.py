@@ -10,11 +10,12 @@ from urllib.parse import urlsplit
 
 from msgspec.structs import asdict
 
-from router.config.faults import STAND_IN, Fault, Known, KnownAdapter, check_block, close_to, how_to_install, missing_extra
+from router.config.faults import STAND_IN, Fault, Known, KnownAdapter, check_block, close_to, missing_extra
 from router.config.model_facts import ModelFacts, provider_of, read_facts
 from router.config.models import Config
 from router.config.secrets import SecretChecker
 from router.config.target_settings import OPTIONS, OPTIONS_ALIAS, TargetSettings
+from router.contract.extras import how_to_install
 from router.contract.limits import Limits
 from router.contract.relay import AdapterSettings, Endpoint, ExtraField, Tls
 from router.contract.secret import Secret

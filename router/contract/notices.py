@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from router.contract.words import AccountFault, Word
 
@@ -64,10 +65,16 @@ class Notice(Struct, frozen=True):
 Notices = Callable[[], Sequence[Notice]]
 
 
+_OWN_HINT = "wait until then, or ask the operator of this router for more"
+_OTHERS_HINT = "ask the operator of this router"
+
+
 def visible_to(caller: str, notices: Sequence[Notice], *, is_admin: bool) -> list[Notice]:
-    """Notices about targets and the caller itself; an admin sees all."""
+    """All notices for an admin; for a caller those about targets and itself, with hints that it can follow."""
+    if is_admin:
+        return [*notices]
     return [
-        notice
+        replace(notice, hint=_OWN_HINT if notice.kind.is_of_caller else _OTHERS_HINT)
         for notice in notices
-        if is_admin or notice.kind.is_of_target or (notice.kind.is_of_caller and notice.subject == caller)
+        if notice.kind.is_of_target or (notice.kind.is_of_caller and notice.subject == caller)
     ]

@@ -145,12 +145,13 @@ class RecordedTurn(NamedTuple):
 
 
 class TurnsAsked(NamedTuple):
-    """Filters for a page of calls, newest first. None and empty names match all."""
+    """Filters for a page of turns, newest first: those with a call that matches. None and empty names match all."""
 
     limit: int = 50
     before: int | None = None
     since: float = 0.0
     """Seconds since 1970."""
+    until: float | None = None
     caller: str | None = None
     session: str | None = None
     outcome: str | None = None
@@ -183,10 +184,21 @@ def name_hop(before: str | None, after: str | None) -> str | None:
     return "up" if after == Tier.DEEP else "down"
 
 
-class TurnsPage(NamedTuple):
-    """Calls, newest first. A page may be short, even empty, although there are more."""
+class FoundCall(NamedTuple):
+    number: int
+    """Its place in the ledger."""
+    call: RecordedCall
+    is_match: bool = True
+    """Whether the filters match it; the other calls of its turn are there too."""
 
-    rows: list[PageRow]
+
+class TurnsPage(NamedTuple):
+    """Whole turns. A page may be short, even empty, although there are more."""
+
+    calls: list[FoundCall]
+    """Those of one session together, oldest first."""
+    met: frozenset[int]
+    """Places of the matching calls that this page came to: a turn is on the page of its newest one."""
     next: int | None
     """None at the end."""
 

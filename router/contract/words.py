@@ -107,6 +107,8 @@ class Outcome(Word):
         return "interrupted" if self is Outcome.ABANDONED else self.lower().replace("_", " ")
 
 
+NOBODY_SERVED = (Outcome.FAILED, Outcome.REFUSED)
+
 SAID_WRONG = "the last turn seems to have gone wrong"
 ASKED_AGAIN = "the same ask again"
 """Reasons of a discontented person's leans begin so. The ledger is searched for it."""

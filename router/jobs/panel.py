@@ -86,11 +86,11 @@ class Responses:
         return response
 
     async def _find_job(self, asked: Asked, *, to_read: bool = False) -> tuple[JobStore, Job] | None:
-        """The caller's own job. None: whatever has this id is not one, or can be read without the store of jobs."""
+        """A job that the caller may read. None: whatever has this id is not one, or can be read without the store of jobs."""
         response_id = asked.path["response_id"]
         try:
             store = await self._jobs.find(self._house)
-            job = await store.find(response_id, asked.caller) if store is not None else None
+            job = await store.find(response_id, asked.whose_jobs) if store is not None else None
         except StoreUnusable:
             is_enough = to_read or self._jobs.store is None  # a file of another router has nothing of ours
             if not is_enough or await self._responses.find(response_id, asked.caller) is None:
@@ -109,7 +109,7 @@ class Responses:
         store, job = found
         if is_streamed:
             after = _read_after(asked.query.get("starting_after"))
-            frames = follow(store, job.id, asked.caller, after, partial(self._is_cut_off, asked))
+            frames = follow(store, job.id, job.caller, after, partial(self._is_cut_off, asked))
             return Answer(frames, dict(STREAM_HEADERS)["content-type"], headers=_NO_CACHE)
         self._polls.count(job.id, time.monotonic())
         if job.state in FINAL and not job.is_collected:
@@ -124,7 +124,7 @@ class Responses:
             raise BadRequest("Cannot cancel a synchronous response")
         store, job = found
         if job.state not in FINAL:
-            job = await self._cancel_job(store, job, asked.caller)
+            job = await self._cancel_job(store, job)
         return await _show_response(store, job)
 
     def _is_cut_off(self, asked: Asked) -> bool:
@@ -134,22 +134,21 @@ class Responses:
 
     async def _cancel_listed(self, asked: Asked) -> Answer:
         """Cancel a job that the caller sees in the list: an admin another caller's, which `?caller=` names."""
-        name = asked.query.get("caller") or asked.caller.name
-        store, job = await self._find_listed(asked)
-        if job.caller.name != name:
+        (store, job), name = await self._find_listed(asked), asked.query.get("caller")
+        if job.caller.name != name if name else not asked.may_read(job.caller):
             raise _no_job(job.id)
         if job.state not in FINAL:
-            job = await self._cancel_job(store, job, job.caller)
+            job = await self._cancel_job(store, job)
         return as_json(_describe(job, {}, asked))
 
-    async def _cancel_job(self, store: JobStore, job: Job, caller: Caller) -> Job:
+    async def _cancel_job(self, store: JobStore, job: Job) -> Job:
         """Cancel a job wherever it runs, and wait a moment for its owner. One that runs here hangs up before anything else."""
         watch, until = store.watch(job.id), time.monotonic() + _CANCEL_SECONDS
         ending = JobEnding(JobState.CANCELLED, time.time(), with_status(job.queued, "cancelled"))
         try:
             if self._jobs.runner is None or not await self._jobs.runner.cancel(job.id, _CANCEL_SECONDS):
-                job = await store.cancel(job.id, caller, ending) or job
-            while (found := await store.find(job.id, caller)) is not None and found.state not in FINAL:
+                job = await store.cancel(job.id, job.caller, ending) or job
+            while (found := await store.find(job.id, job.caller)) is not None and found.state not in FINAL:
                 if (left := until - time.monotonic()) <= 0:
                     break
                 await watch.wait(left)
@@ -159,12 +158,14 @@ class Responses:
 
     async def _delete(self, asked: Asked) -> Answer:
         found = await self._find_job(asked)
-        response_id = asked.path["response_id"]
+        response_id, caller = asked.path["response_id"], asked.caller
         if found is not None:
-            await found[0].forget(response_id, asked.caller)
+            store, job = found
+            caller = job.caller
+            await store.forget(response_id, caller)
             if self._jobs.runner is not None:
                 self._jobs.runner.drop(response_id)
-        if not await self._responses.forget(response_id, asked.caller) and found is None:
+        if not await self._responses.forget(response_id, caller) and found is None:
             raise _unknown(response_id)
         return as_json({"id": response_id, "object": "response", "deleted": True})
 
@@ -179,7 +180,7 @@ class Responses:
     async def _find_input(self, asked: Asked) -> list[Json]:
         """What a response was given. A finished one is stored with it; of other jobs, the request has it."""
         found = await self._find_job(asked, to_read=True)
-        response_id, caller = asked.path["response_id"], asked.caller
+        response_id, caller = asked.path["response_id"], found[1].caller if found is not None else asked.caller
         if (stored := await self._responses.find(response_id, caller)) is not None:
             return (await self._house.state.speedups.off_loop(StoredResponse.read, stored))[0].items
         if found is None:
@@ -214,8 +215,8 @@ _NO_CACHE = {"cache-control": "no-cache"}
 
 
 def _whose(asked: Asked) -> Caller | None:
-    """Whose jobs are listed: an admin sees all. Without keys, a caller known by a target's key is still only itself."""
-    return None if asked.rights.is_admin and (asked.key is not None or asked.caller == LOCAL) else asked.caller
+    """Whose jobs are listed: an admin sees all."""
+    return None if asked.rights.is_admin else asked.caller
 
 
 async def _show_response(store: JobStore, job: Job) -> Answer:
@@ -261,7 +262,7 @@ def _describe(job: Job, dead: Mapping[str, list[Json]], asked: Asked) -> JsonObj
         "id": job.id,
         "state": job.state,
         "tier": job.tier,
-        "title": job.title if job.caller == asked.caller else "",
+        "title": job.title if asked.may_read(job.caller) else "",
         "session": job.session,
         "caller": job.caller.name,
         "attempts": job.attempt,

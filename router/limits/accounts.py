@@ -37,7 +37,7 @@ class Budget:
         self.near_since: float | None = None
         """When it was logged that the budget is nearly spent, in seconds since 1970; None before that."""
         self.refused_since: float | None = None
-        """When a request was first refused because too little is left; None before that."""
+        """When a request was first refused because too little is left; None before that, and once another was served."""
         self.refused_with = 0
         """The limit at that time: a higher one may have been set since."""
 
@@ -69,7 +69,9 @@ class Budget:
                 return True
             if has_answer:
                 continue
-            if part.is_blind or not part.held_elsewhere or time.monotonic() >= until:
+            # What is free by all that is known here may be kept for another router that asked first, and has left since.
+            may_come = part.held_elsewhere or self.free(limit) >= needed
+            if part.is_blind or not may_come or time.monotonic() >= until:
                 return not part.is_blind
             await asyncio.sleep(part.asks_in_seconds or 0)
         return True
@@ -128,9 +130,12 @@ class Limited(NamedTuple):
 
     @property
     def is_spent(self) -> bool:
-        """Whether nothing is left, or a request was refused for want of room and the budget was not raised since."""
-        budget, limit = self
-        return self.share >= 1 or (budget.refused_since is not None and budget.refused_with >= limit)
+        return self.budget.spent >= self.limit
+
+    @property
+    def has_refused(self) -> bool:
+        """Whether the last request found too little left, and the budget was not raised since."""
+        return self.budget.refused_since is not None and self.budget.refused_with >= self.limit
 
     def lacks(self, needed: int) -> bool:
         """Whether this much more is too much."""

@@ -173,18 +173,22 @@ class Budgets:
         """One notice for each caller that has spent nearly all of a budget, or all of it."""
         found: list[Notice] = []
         for name, limits in self.known_limits():
-            spent = [limited for limited in limits if limited.is_spent]
-            near = [limited for limited in limits if limited.share >= self._terms.warn_at]
-            if not spent and not near:
+            pressed = [limited for limited in limits if limited.has_refused or limited.share >= self._terms.warn_at]
+            if not pressed:
                 continue
             # Of a daily and a monthly budget, the one that keeps the caller waiting longer.
-            budget, limit = max(spent or near, key=lambda limited: limited.budget.span.ends)
-            whole, hint = f"the {budget.period.adjective} budget of {show_usd(limit)}", "set a higher budget in the key file"
-            since = (spent and budget.refused_since) or budget.near_since or budget.span.begins
-            text = f"{name}: {budget.spent / limit:.0%} of {whole} is spent"
-            if spent:
-                text = f"{name}: {whole} is used up until {self._say_end(budget)}"
-            found.append(Notice(Trouble.BUDGET_SPENT if spent else Trouble.BUDGET_NEAR, name, since, text, hint))
+            of_all = max(pressed, key=lambda limited: (limited.is_spent, limited.has_refused, limited.budget.span.ends))
+            budget, limit = of_all
+            whole, full = f"the {budget.period.adjective} budget of {show_usd(limit)}", self._say_end(budget)
+            kind, text = Trouble.BUDGET_NEAR, f"{budget.spent / limit:.0%} of {whole} is spent"
+            if of_all.is_spent:
+                kind, text = Trouble.BUDGET_SPENT, f"{whole} is used up until {full}"
+            elif of_all.has_refused:
+                left = show_usd(limit - budget.spent)
+                text = f"{left} of {whole} is left, too little for the last request; it is full again at {full}"
+            since = budget.refused_since or budget.near_since or budget.span.begins
+            hint = f"tandem keys set {name} --{budget.period.adjective}-usd AMOUNT"
+            found.append(Notice(kind, name, since, f"{name}: {text}", hint))
         return found
 
     def known_limits(self) -> Iterator[tuple[str, list[Limited]]]:
@@ -275,9 +279,9 @@ class Budgets:
             events.budget_spent(
                 caller=money.caller, period=budget.period, spent_usd=as_usd(budget.spent), limit_usd=as_usd(limit)
             )
-        words = f"{show_usd(budget.spent)} is spent, and this request needs {needed}"
-        seconds = max(1.0, budget.span.ends - self._now())
-        told = f"{name} is used up: {words}. It is full again at {self._say_end(budget)}"
+        seconds, left = max(1.0, budget.span.ends - self._now()), max(0, limit - budget.spent)
+        told = f"{show_usd(left)} of {name} is left, and this request needs {needed}" if left else f"{name} is used up"
+        told = f"{told}. It is full again at {self._say_end(budget)}"
         return BudgetSpent(told, retry_after_seconds=seconds)
 
     def _refuse_further(self, lacking: list[Limited], own: int, needed: str) -> TandemError:
@@ -297,6 +301,7 @@ class Budgets:
 
     def tell_near(self, caller: str, limits: list[Limited]) -> None:
         for budget, limit in limits:
+            budget.refused_since = None  # there was room for this one
             if budget.near_since is None and budget.spent >= limit * self._terms.warn_at:
                 budget.near_since = self._now()
                 events.budget_near(caller=caller, period=budget.period, spent_usd=as_usd(budget.spent), limit_usd=as_usd(limit))

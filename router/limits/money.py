@@ -77,7 +77,8 @@ class Money(Reservation):
         free = min(budget.free(limit) for budget, limit in self.limits) - missing
         needed, wanted = missing + bound.least_units, missing + bound.choose_units(free)
         if not self.hold_now(wanted):
-            self.hold_now(await self._reach(needed, wanted, target.name if facts else ""))
+            has_room = self.hold_now(await self._reach(needed, wanted, target.name if facts else ""))
+            assert has_room
         own = self.units - spent
         self.held_at[target.name] = max(own, self.held_at.get(target.name, 0))
         tokens = bound.tokens(own)

@@ -29,6 +29,7 @@ def show_begun(exchange: Exchange, clock: Callable[[], float]) -> JsonObject:
         "tier": str(tier) if tier is not None else None,
         "target": target_of(exchange),
         "because": because,
+        "job": exchange.arrival.job,
     }
 
 

@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from functools import partial
-from itertools import count
+from itertools import count, takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 import orjson
@@ -21,9 +21,12 @@ from router.contract.exchange import Exchange
 from router.contract.notices import Notice, visible_to
 from router.contract.past import name_hop
 from router.contract.request import Json, JsonObject
-from router.contract.words import PERSONS_KINDS
+from router.contract.words import PERSONS_KINDS, Outcome
 from router.page.begun import has_begun, show_begun, target_of
-from router.telemetry.ring import Ring, read_kept
+from router.past.rows import Call
+from router.past.rows import Kept as KeptCall
+from router.past.turns import Turn, Turns, say_trouble
+from router.telemetry.ring import Held, Ring, read_kept
 
 if TYPE_CHECKING:
     from router.contract.messages import CallUnderWay
@@ -37,6 +40,8 @@ BATCH_SECONDS = 0.1
 QUIET_SECONDS = 15.0
 """After this long a comment is sent: proxies close silent connections."""
 _STILL_HERE = b": still here\n\n"
+_MAX_FOLDED = 250
+"""Rows from before the first reader that are put into turns. Of a turn that began earlier, the ledger has the rest."""
 _UNWRITTEN_SECONDS = 2.0
 """A row this young may not be in the ledger yet, where a new reader finds the others."""
 
@@ -100,6 +105,7 @@ class Feed:
         self._ring, self._epoch = ring.rows, ring.epoch
         self._counted = 0
         self._totals: Counter[str] = Counter()
+        self._turns, self._turn_of = Turns(), dict[int, Turn]()
         self._begun: dict[str, Begun] = {}
         self._marks = count(1)
         self._mark = 0
@@ -190,10 +196,10 @@ class Feed:
             asyncio.get_running_loop().call_later(gap_seconds, self._wake, waiting, gap_seconds)
 
     def _look(self) -> None:
-        for number, (line, *_) in reversed(self._ring):
-            if number <= self._counted:
-                break
-            self._totals[line.caller] += 1
+        new = [*takewhile(lambda held: held[0] > self._counted, reversed(self._ring))]
+        self._totals.update(line.caller for _, (line, *_) in new)
+        if new:
+            self._fold(new[_MAX_FOLDED - 1 :: -1])
         self._counted = self.newest
         self._events.clear()
         self._look_at_running()
@@ -203,6 +209,17 @@ class Feed:
             self._shared = self._others.describe()
             if self._waiting:
                 self._others.want()
+
+    def _fold(self, new: Iterable[Held]) -> None:
+        """Put rows into the turns that they belong to."""
+        for number, (line, decision, *_) in new:
+            kept = read_kept(decision)
+            chosen = KeptCall(kept.tier, kept.decided_by or "", person_text=kept.person_text) if kept.tier is not None else None
+            if (turn := self._turns.replay(Call(line, chosen))) is not None:
+                self._turn_of[number] = turn
+        oldest = self._ring[0][0]
+        self._turn_of = {number: turn for number, turn in self._turn_of.items() if number >= oldest}
+        self._turns.forget_before(self._ring[0][1][0].at)
 
     def _look_at_running(self) -> None:
         known, now = self._begun, dict[str, Begun]()
@@ -245,7 +262,10 @@ class Feed:
             return None, now
         most = MAX_ROWS if self._others is None else _MAX_ROWS_TOGETHER
         hops, more = self._find_hops() if rows else {}, max(0, len(rows) - most)
-        shown = [_show_row(row, hops.get(row.number), wants_words=reader.wants_words) for row in rows[-most:]]
+        shown = [
+            _show_row(row, hops.get(row.number), self._turn_of.get(row.number), wants_words=reader.wants_words)
+            for row in rows[-most:]
+        ]
         batch: JsonObject = {"begun": [*begun], "rows": [*shown], "more": more, "missed": missed}
         if more or missed or has_left:
             batch["running"] = [name for name, call in self._begun.items() if reader.sees(call.caller)]
@@ -294,12 +314,21 @@ def _show_shared(shared: "Shared | None") -> Json:
 def show_line(line: Line, number: int, decided_by: str | None, hop: str | None) -> JsonObject:
     """A row, as every route shows it."""
     shown: JsonObject = asdict(line)
-    return {**shown, "number": number, "decided_by": decided_by, "hop": hop}
+    trouble = say_trouble(line) if line.outcome != Outcome.SERVED else None
+    return {**shown, "number": number, "decided_by": decided_by, "hop": hop, "trouble": trouble}
 
 
-def _show_row(row: Row, hop: str | None, *, wants_words: bool) -> JsonObject:
+def show_turn(turn: Turn, *, with_words: bool) -> JsonObject:
+    """A turn, as every route shows it. It has no number: earlier turns of its session were not counted."""
+    shown = turn.as_json()
+    del shown["turn"]
+    return {**shown, "words": turn.ask.words or None} if with_words else shown
+
+
+def _show_row(row: Row, hop: str | None, turn: Turn | None, *, wants_words: bool) -> JsonObject:
     kept = read_kept(row.decision)
     shown = {**show_line(row.line, row.number, kept.decided_by, hop), "replica": row.replica or None}
+    shown["turn"] = show_turn(turn, with_words=wants_words) if turn is not None else None
     return {**shown, "words": kept.person_text} if wants_words else shown
 
 

@@ -8,15 +8,17 @@ from statistics import median
 from typing import TypeVar
 
 from router.contract.errors import BadRequest, NotFound, Unavailable
-from router.contract.past import PageRow, SessionSums, TurnsAsked
+from router.contract.past import FoundCall, PageRow, SessionSums, TurnsAsked, TurnsPage
 from router.contract.request import JsonObject
 from router.contract.stores import RETRY_AFTER_SECONDS, AskedTooMuch, StoreUnusable
 from router.contract.words import Outcome, Tier
 from router.edge.control.panel import Answer, Asked, Page, as_json
 from router.house import House
-from router.page.feed import show_line
+from router.page.feed import show_line, show_turn
 from router.page.live import check_on
 from router.past.regret import PriceOf, price_hop
+from router.past.rows import read_call
+from router.past.turns import Turn, Turns
 from router.stores.sqlite.past import SqliteEntryReader
 
 _LIMIT, _MAX_LIMIT = 50, 200
@@ -24,7 +26,7 @@ _MAX_SESSION_ROWS = 1_000
 _MAX_AT_ONCE = 2
 """Running questions. Others wait, so that many readers leave the router its threads and processors."""
 _MAX_NUMBER = 2**63 - 1
-SPANS = {"15m": (15.0, 60), "1h": (60.0, 60), "24h": (1_200.0, 72), "7d": (7_200.0, 84)}
+SPANS = {"15m": (15.0, 60), "1h": (60.0, 60), "24h": (1_200.0, 72), "7d": (7_200.0, 84), "30d": (28_800.0, 90)}
 """Seconds per step, and number of steps."""
 _Found = TypeVar("_Found")
 
@@ -36,19 +38,20 @@ class LookingBack:
         self._house, self._ledger, self._price_of = house, ledger, price_of
         self._turn = asyncio.Semaphore(_MAX_AT_ONCE)
         self.pages = (
-            Page("/tandem/turns", self._show_turns),
+            Page("/tandem/turns", self._list_turns),
+            Page("/tandem/turns/{request_id}", self._show_turn),
             Page("/tandem/sessions", self._list_sessions),
             Page("/tandem/sessions/{session:path}", self._show_session),
             Page("/tandem/series", self._show_series),
         )
 
-    async def _show_turns(self, asked: Asked) -> Answer:
+    async def _list_turns(self, asked: Asked) -> Answer:
         query = asked.query
-        since = read_number(query, "since", float)
         wanted = TurnsAsked(
             limit=_read_limit(query),
             before=read_number(query, "before", int),
-            since=time.time() - since if since is not None else 0.0,
+            since=_read_ago(query, "since") or 0.0,
+            until=_read_ago(query, "until"),
             caller=whose(asked),
             session=query.get("session") or None,
             outcome=_read_word(query, "outcome", Outcome),
@@ -56,13 +59,29 @@ class LookingBack:
             tier=_read_word(query, "tier", Tier),
             client=query.get("client") or None,
         )
-        page = await self._ask(lambda ledger: ledger.read_turns(wanted))
+        turns, following = await self._ask(lambda ledger: _fold_page(ledger.read_turns(wanted)))
         with_words = self._shows_words(asked)
-        return as_json({"rows": [_show_row(row, with_words=with_words) for row in page.rows], "next": page.next})
+        return as_json({"turns": [show_turn(turn, with_words=with_words) for turn in turns], "next": following})
+
+    async def _show_turn(self, asked: Asked) -> Answer:
+        name, caller = asked.path["request_id"], whose(asked)
+        turn = await self._ask(lambda ledger: _find_turn(ledger.read_turn(name, caller), name))
+        if turn is None:
+            raise NotFound("no turn with this request for this caller")
+        with_words = self._shows_words(asked)
+        rows = [show_line(call.line, 0, call.kept.decided_by if call.kept is not None else None, None) for call in turn.ended]
+        return as_json({"turn": show_turn(turn, with_words=with_words), "rows": [*rows]})
 
     async def _list_sessions(self, asked: Asked) -> Answer:
-        limit, before, caller = _read_limit(asked.query), read_number(asked.query, "before", int), whose(asked)
-        page = await self._ask(lambda ledger: ledger.read_session_page(limit, before, caller))
+        query = asked.query
+        wanted = TurnsAsked(
+            limit=_read_limit(query),
+            before=read_number(query, "before", int),
+            since=_read_ago(query, "since") or 0.0,
+            caller=whose(asked),
+            client=query.get("client") or None,
+        )
+        page = await self._ask(lambda ledger: ledger.read_session_page(wanted))
         return as_json({"sessions": [_show_session(sums) for sums in page.sessions], "next": page.next})
 
     async def _show_session(self, asked: Asked) -> Answer:
@@ -120,6 +139,23 @@ async def ask_ledger(
             raise Unavailable(words, retry_after_seconds=RETRY_AFTER_SECONDS) from error
 
 
+def _fold_page(page: TurnsPage) -> tuple[list[Turn], int | None]:
+    """The turns of a page, newest first. One with a newer call that matches is on the page of that call."""
+    places = {found.call.line.id: (found.call.line.at, found.number) for found in page.calls if found.is_match}
+    newest = [
+        (max(own), turn)
+        for turn in Turns().replay_all(read_call(found.call) for found in page.calls)
+        if (own := [places[call.line.id] for call in turn.ended if call.line.id in places])
+    ]
+    newest.sort(key=lambda pair: pair[0], reverse=True)
+    return [turn for (_, number), turn in newest if number in page.met], page.next
+
+
+def _find_turn(calls: list[FoundCall], request_id: str) -> Turn | None:
+    turns = Turns().replay_all(read_call(found.call) for found in calls)
+    return next((turn for turn in turns if any(call.line.id == request_id for call in turn.ended)), None)
+
+
 def whose(asked: Asked) -> str | None:
     """The caller whose rows are meant: an admin may name one, or none for all; others get their own."""
     return asked.query.get("caller") or None if asked.rights.is_admin else asked.caller.name
@@ -145,6 +181,12 @@ def read_number(query: Mapping[str, str], name: str, kind: type[_Number]) -> _Nu
     if not 0 <= number <= _MAX_NUMBER:
         raise BadRequest(f"{name}: must be a number that is not negative", param=name)
     return number
+
+
+def _read_ago(query: Mapping[str, str], name: str) -> float | None:
+    """A moment, which the query gives in seconds ago."""
+    ago = read_number(query, name, float)
+    return time.time() - ago if ago is not None else None
 
 
 def _read_word(query: Mapping[str, str], name: str, words: type[Outcome] | type[Tier]) -> str | None:

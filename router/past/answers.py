@@ -32,7 +32,9 @@ Question = Callable[[SqliteEntryReader, Query, PriceOf], JsonObject]
 def _read_turns(ledger: SqliteEntryReader, asked: Query, price_of: PriceOf) -> JsonObject:
     calls, earlier = ledger.read_newest(asked.since, asked.most, asked.caller)
     return {
-        "calls": [{**asdict(call.line), "decided": call.decided} for call in map(read_call, calls)],
+        "calls": [
+            {**asdict(call.line), "decided": call.decided, "should_be": call.should_be} for call in map(read_call, calls)
+        ],
         "earlier": [{"caller": of, "session": session, "turns": turns} for (of, session), turns in earlier.items()],
     }
 

@@ -7,11 +7,14 @@ a compaction) is one too.
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from msgspec import Struct
 
 from router.contract.entry import Line
-from router.contract.words import PERSONS_KINDS, Outcome, Tier, TurnKind
+from router.contract.past import name_hop
+from router.contract.request import Json, JsonObject
+from router.contract.words import NOBODY_SERVED, PERSONS_KINDS, Outcome, Tier, TurnKind
 from router.past.rows import Call
 
 BEGINS = (TurnKind.ASK, TurnKind.FOLLOW_UP)
@@ -21,7 +24,6 @@ _WORKED = (Outcome.SERVED, Outcome.CUT_SHORT, *LEFT)
 """Outcomes in which a model worked. A refused or failed request is sent again, and would count twice."""
 _REFUSAL = 400
 """From this status on, the caller got no answer."""
-NOBODY_SERVED = (Outcome.FAILED, Outcome.REFUSED)
 _RACE = "x:race-req_"
 """Session prefix of a race (`page.race`): both tiers served it, so no choice was made."""
 _LOOKS, _MOVED = "looks like a ", "moved up"
@@ -87,6 +89,8 @@ class Turn:
     caller: str = ""
     """Empty if unknown."""
     job: str = ""
+    place: str = ""
+    """The name of the router that served it, if another than the one that was asked."""
     ended: list[Call] = field(default_factory=list)
     """Its calls, if from a ledger. The first of a person's turn is the ask."""
     was_moved_up: bool = False
@@ -118,6 +122,55 @@ class Turn:
         """Time of its calls so far."""
         return self.seconds + sum(max(0.0, now - began) for began in self.running.values())
 
+    @property
+    def mark(self) -> Tier | None:
+        """The tier that would have been right, where the person marked it."""
+        return self.ended[0].should_be if self.ended else None
+
+    @property
+    def can_be_marked(self) -> bool:
+        """Whether Tandem chose its tier, and a model worked on that tier alone."""
+        is_chosen = self.kind in BEGINS and all(is_of_a_turn(call.line) for call in self.ended)
+        return is_chosen and {self.tier} == {tier for call in self.ended for tier in (call.decided, call.line.tier)}
+
+    def as_json(self) -> JsonObject:
+        """A turn, as `tandem log --json`, the feed and `/tandem/turns` show it."""
+        return {
+            "id": self.ask.line.id if self.ended else None,
+            "at": self.at,
+            "caller": self.caller,
+            "client": self.client or None,
+            "session": self.session or None,
+            "job": self.job or None,
+            "turn": self.number,
+            "kind": self.kind or None,
+            "tier": self.tier,
+            "target": self.ended[-1].line.target if self.ended else None,
+            "moved_up": self.has_moved_up,
+            "hops": self._hops(),
+            "calls": self.calls,
+            "first_seconds": self.first_seconds,
+            "seconds": round(self.seconds, 3),
+            "input_tokens": self.input_tokens,
+            "output_tokens": self.output_tokens,
+            "cost_usd": self.cost_usd,
+            "cost_is_partial": self.lacks_cost,
+            "outcome": self.outcome,
+            "status": self.status,
+            "trouble": self.trouble or None,
+            "why": self.why or None,
+            "mark": self.mark,
+            "can_be_marked": self.can_be_marked,
+        }
+
+    def _hops(self) -> list[Json]:
+        """Its calls that another tier served than the call before."""
+        found: list[Json] = []
+        for number, (before, call) in enumerate(pairwise(call.line for call in self.ended), start=2):
+            if (hop := name_hop(before.tier, call.tier)) is not None:
+                found.append({"id": call.id, "call": number, "hop": hop, "because": call.because})
+        return found
+
 
 class Turns:
     def __init__(self, *, is_each_call: bool = False) -> None:
@@ -140,7 +193,7 @@ class Turns:
         turn.running[call.id] = call.at
         moves_up = turn.tier == Tier.FAST and call.tier == Tier.DEEP and call.kind == TurnKind.TOOL_LOOP
         turn.has_moved_up |= moves_up
-        if turn.calls == 1:
+        if turn.calls == 1 or call.kind in BEGINS:  # a further ask was sent again, after one that nobody served
             turn.why, turn.words = _shorten(call.because), call.words
         elif moves_up:
             turn.why = call.because if call.because.startswith(_MOVED) else f"{_MOVED} at call {turn.calls}: {call.because}"
@@ -206,7 +259,7 @@ class Turns:
         turn.lacks_output |= not has_used
         turn.is_answered |= has_used and not (has_failed and line.status >= _REFUSAL)
         turn.status, turn.outcome = line.status, line.outcome
-        turn.trouble = "" if line.outcome == Outcome.SERVED else _say_trouble(line, message)
+        turn.trouble = "" if line.outcome == Outcome.SERVED else say_trouble(line, message)
         if line.attempts > 1 and turn.calls == 1 and line.because:
             turn.why = _shorten(line.because)  # with earlier failures
         return turn
@@ -281,7 +334,8 @@ def _add(known: int | float | None, more: int | float | None):  # type: ignore[n
     return more if known is None else known if more is None else known + more
 
 
-def _say_trouble(line: Line, message: str) -> str:
+def say_trouble(line: Line, message: str = "") -> str:
+    """What went wrong with a request, in a few words."""
     if line.error == "model_not_found" and line.tier is None:
         return f'model "{line.model[:60]}" is not in models:'
     if line.outcome == Outcome.REFUSED:

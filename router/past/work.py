@@ -4,9 +4,9 @@ from itertools import dropwhile, takewhile
 
 from router.contract.decision import ESTIMATE
 from router.contract.entry import FinishedWork
-from router.contract.words import Outcome, Tier
+from router.contract.words import NOBODY_SERVED, Outcome, Tier
 from router.past.rows import read_call
-from router.past.turns import BEGINS, NOBODY_SERVED, Turn, read_turns, with_following
+from router.past.turns import BEGINS, Turn, read_turns, with_following
 from router.stores.sqlite.past import SqliteEntryReader
 
 _MAX_ROWS = 4_000

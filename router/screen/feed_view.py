@@ -98,23 +98,26 @@ class FeedView:
             str(call.get(field) or "") for field in ("turn_kind", "tier", "because", "caller", "session", "client")
         )
         self._begun.add(name)
-        self._screen.begin(Begun(name, float(at), kind, tier, because, caller, session, client))
+        job = str(call.get("job") or "")
+        turn = self._screen.begin(Begun(name, float(at), kind, tier, because, caller, session, client, job=job))
+        turn.place = str(call.get("replica") or "")
 
     def _end(self, row: JsonObject) -> None:
         line = read_line(map(row.get, Line.__struct_fields__))
         if line is None:
             return  # from an incompatible router
 
-        def add_words(turn: Turn) -> None:
+        def complete(turn: Turn) -> None:
+            turn.place = str(row.get("replica") or "")
             if isinstance(words := row.get("words"), str) and turn.calls <= 1:
                 turn.words = words
 
         self._over.append(line.id)
         if line.id in self._begun:
             self._begun.discard(line.id)
-            self._screen.end(line, complete=add_words)
+            self._screen.end(line, complete=complete)
         else:
-            self._screen.replay(line, add_words)
+            self._screen.replay(line, complete)
 
 
 def _read_notices(value: Json) -> list[Notice]:

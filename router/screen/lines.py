@@ -21,7 +21,7 @@ _BRIEF = (
     (re.compile(r"^compaction stays with its session on \w+"), "compaction"),
 )
 """Shortened reasons for a narrow terminal, without what the tier column says."""
-_LISTS = re.compile(r"^(?:an? )?(?:long task|quick edit|quick question|quick turn): ")
+_LISTS = re.compile(r"^(?:an? )?(?:long task|quick edit|quick question|quick turn): [^;]*$")
 """Reasons that list what was read in the words: the first few say enough, so they may be cut."""
 _MOST_LINES = 8
 """Of one row: a host's own words may be long."""
@@ -183,8 +183,9 @@ class Layout:
         reason = turn.why if self._is_wide or self._is_story else _shorten(turn.why)
         if turn.job and turn.words:
             reason = ""  # jobs go to deep because they are jobs: what they are for says more
-        parts = [part for part in (turn.trouble, turn.estimate, reason) if part]
-        why = clean("; ".join(parts), style)
+        marked = f"marked {turn.mark}" if turn.mark is not None else ""
+        parts = [part for part in (turn.trouble, marked, turn.estimate, reason) if part]
+        why = clean(f"{f'{turn.place}: ' if turn.place else ''}{'; '.join(parts)}", style)
         if not turn.words:
             return why
         words = clean(turn.words[: 4 * _SHOWN_WORDS], style)

@@ -6,6 +6,7 @@ import msgspec
 
 from router.contract.decision import Decision
 from router.contract.entry import Attempt, Entry, Line
+from router.contract.errors import BudgetSpent, NotPermitted, RateLimited, RequestError, TandemError, TooManyJobs
 from router.contract.exchange import Exchange
 from router.contract.facts import (
     AnsweredHere,
@@ -26,11 +27,12 @@ from router.contract.features import pack_places
 from router.contract.request import RequestView
 from router.contract.signals import Turn
 from router.contract.usage import Usage
-from router.contract.words import Outcome, TurnKind
+from router.contract.words import NOBODY_SERVED, Outcome, TurnKind
 from router.dialects.headers import because_served
 from router.settle.kept import keep_decision
 
 _MAX_TEXT_BYTES = 1 << 20
+_MAX_MESSAGE = 400
 _BEGINS = (TurnKind.ASK, TurnKind.FOLLOW_UP)
 
 _WAITS = frozenset({Queued, QuestionEnded})
@@ -120,6 +122,8 @@ def _write_line(
     served = opened.target if opened is not None else None
     if opened is not None and opened.failed and isinstance(decision, Decision):
         because = because_served(decision, opened.target, opened.failed)
+    if error is not None and ending.outcome in NOBODY_SERVED and not _may_quote(error):
+        because = error.message[:_MAX_MESSAGE]
     usage: Usage | type[_NoUsage] = _NoUsage
     speed = None
     if ended is not None:
@@ -157,6 +161,11 @@ def _write_line(
         attempts[0].cost_usd if count == 1 else _cost_of(attempts, ending),
         count,
     )
+
+
+def _may_quote(error: TandemError) -> bool:
+    """Whether its message may repeat part of the request, whose text is not kept."""
+    return isinstance(error, RequestError) and not isinstance(error, (RateLimited, BudgetSpent, TooManyJobs, NotPermitted))
 
 
 def _cost_of(attempts: list[Attempt], ending: Ending) -> float | None:

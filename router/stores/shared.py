@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
+from router.contract.extras import how_to_install
 from router.contract.notices import Notice, Trouble
 from router.contract.shared import SharedTerms, ValkeyTerms
 from router.contract.stores import SharedUnusable, StoreUnusable
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def say_missing(who_needs: str, package: str | None) -> str:
-    return f"{who_needs} a package that is not installed: {package}\n  hint: pip install 'tandem-router[shared]'"
+    return f"{who_needs} a package that is not installed: {package}\n  hint: {how_to_install('shared')}"
 
 
 @contextmanager

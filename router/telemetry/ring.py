@@ -22,6 +22,7 @@ class Kept(Struct, omit_defaults=True):
     """What the page needs of a kept decision, in every form that the ledger has known."""
 
     decided_by: str | None = None
+    tier: str | None = None
     person_text: str | None = None
 
 

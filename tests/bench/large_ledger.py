@@ -89,7 +89,7 @@ def write_large(path: Path, rows: int) -> Path:
 def list_questions(path: Path) -> dict[str, Callable[[], object]]:
     """Every question of the page, and those that go the longest way."""
     reader, now = SqliteEntryReader(path), time.time()
-    session = reader.read_session_page(1, None, None).sessions[0].session
+    session = reader.read_session_page(TurnsAsked(limit=1)).sessions[0].session
     asked = {
         "the newest": TurnsAsked(),
         "200 of ten years": TurnsAsked(limit=200, since=now - 3_650 * 86_400.0),
@@ -106,9 +106,9 @@ def list_questions(path: Path) -> dict[str, Callable[[], object]]:
         f"turns {name}": partial(reader.read_turns, one) for name, one in asked.items()
     }
     questions |= {
-        "sessions": lambda: reader.read_session_page(50, None, None),
-        "sessions from the middle": lambda: reader.read_session_page(50, 500_000, None),
-        "sessions of a caller": lambda: reader.read_session_page(50, None, "caller-3"),
+        "sessions": lambda: reader.read_session_page(TurnsAsked(limit=50)),
+        "sessions from the middle": lambda: reader.read_session_page(TurnsAsked(before=500_000)),
+        "sessions of a caller": lambda: reader.read_session_page(TurnsAsked(caller="caller-3")),
         "one session": lambda: reader.read_session(session, None, 1_000),
     }
     day = now - 86_400.0

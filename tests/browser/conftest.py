@@ -4,22 +4,28 @@ What tests may rely on in the page (ids and data attributes):
 
   body                       [data-ready] once the first view is drawn
   [data-connection]          "connecting" | "live" | "lost"
-  [data-nav="now"] …         links of the menu: now, sessions, targets, regret, callers, race
-  [data-view="now"] …        the view that is shown: now, decision, sessions, session, targets, regret, callers, race, login
-  [data-notice="KIND"]       one line for each notice
+  [data-nav="today"] …       links of the menu: today, turns, sessions, savings, targets, callers, race
+  [data-view="today"] …      the view that is shown: those, and turn, session, login
+  [data-notice="KIND"]       one line for each notice; [data-hint] for what to do, where that is no command
   [data-theme-switch]        light or dark; <html data-theme="light|dark"> once chosen
   [data-keys]                the list of keys (opened by "?" or [data-keys-open])
   #login, #login-key, [data-login-error], [data-logout]
-  [data-scope="all|alone|ledger"]   whose calls are shown, where there are several routers
-  Now:       [data-replica="NAME"] on a row of another router, [data-filter], [data-choice="fast"|"deep"|"asks"|""], [data-pause], [data-row="ID"], [data-row-link],
-             [data-running="ID"], [data-clock], [data-words], [data-outcome], [data-more], [data-missed], [data-again],
-             [data-older], [data-empty]
-  Decision:  [data-decision="ID"], [data-evidence="POLICY"], [data-estimate="fast|deep"] with [data-part="wait|work|redo"],
-             [data-flip], [data-attempt], [data-wrong="fast|deep"], [data-marked], [data-went-there], [data-strip] with [data-block="ID"],
-             [data-elsewhere="NAME"] for a call of another router
-  Session:   [data-session="ID"], [data-strip], [data-block="ID"], [data-hop="up|down"], [data-interrupt]
-  Targets:   [data-target="NAME"], [data-state], [data-plot="ttft|speed"], [data-choice="15m"|"1h"|"24h"|"7d"]
-  Regret:    [data-figure="NAME"], [data-sure], [data-turns], [data-behind] (links to the rows behind a figure)
+  [data-scope="all|alone|ledger"]   whose turns are shown, where there are several routers
+  [data-choice="1h|24h|7d|30d"] the time range of all views, [data-chip="caller|client|target|tier|outcome|from"] what is filtered by,
+  [data-by="caller|client|target"]  a name that filters, [data-copy="TEXT"], [data-scrolls] where a table scrolls
+  Today:     [data-card="spent|saved|fast|redone|errors"], [data-bars="spent|turns"] with [data-bar="DAY"],
+             [data-group="caller|target|client"] with [data-name], [data-own-budget]
+  Turns:     [data-row="ID"] by the id of the turn's first call, [data-row-link], [data-replica="NAME"] of another router, [data-mark="TIER"],
+             [data-filter], [data-choice="fast"|"deep"|"asks"|""], [data-pause], [data-running="ID"], [data-clock], [data-words],
+             [data-outcome], [data-more], [data-missed], [data-again], [data-older], [data-empty],
+             [data-job="STATE"] with [data-job-result], [data-job-cancel], [data-result]
+  Turn:      [data-turn="ID"], [data-call-shown="ID"], [data-hop-of="ID"], [data-call="ID"], [data-of-turn="ID"], [data-of-job="ID"], [data-why],
+             [data-evidence="POLICY"], [data-estimate="fast|deep"] with [data-part="wait|work|redo"] and [data-estimate-says], [data-flip],
+             [data-attempt], [data-wrong="fast|deep"], [data-marked="TIER"], [data-unmark], [data-strip] with [data-block="ID"],
+             [data-elsewhere="NAME"] for a turn of another router
+  Session:   [data-session="ID"], [data-strip], [data-block="ID"], [data-hop="up|down"], [data-interrupt], [data-row="ID"]
+  Targets:   [data-target="NAME"], [data-state], [data-plot="ttft|speed"]
+  Savings:   [data-sentence], [data-figure="NAME"], [data-sure], [data-turns], [data-behind="redone|saved"] with [data-behind-row="ID"]
   Callers:   [data-caller="NAME"], [data-budget="day|month"]
   Race:      #race-input, [data-race-go], [data-race-stop], [data-side="fast|deep"] with [data-answer], [data-watch], [data-done]
 """
@@ -77,6 +83,18 @@ def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[routers.Router]:
     for name in ("bob", "ada"):
         asked = router.ask(f"fix the typo of {name}", authorization=f"Bearer {keys[name]}", x_tandem_session="same")
         router.asked[name] = asked
+    yield router
+    router.stop()
+
+
+@pytest.fixture(scope="session")
+def kinds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[routers.Router]:
+    """A router with one turn of every kind. `asked` has the call to open for each."""
+    folder = tmp_path_factory.mktemp("kinds")
+    keys = routers.write_keys(folder, ada="admin: true, may_force: [fast, deep], may_delegate: true", bob="daily_usd: 0.000001")
+    router = routers.Router(folder, "keys: {file: keys.yaml}\n")
+    router.keys = keys
+    routers.ask_every_kind(router)
     yield router
     router.stop()
 

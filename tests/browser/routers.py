@@ -10,7 +10,7 @@ import sqlite3
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,8 @@ tiers:
         accepts: [text, tools]
         price: {input: 0.2, output: 0.6}
         typical: {ttft_seconds: 0.2, tokens_per_second: 1000, prefill_tokens_per_second: 60000}
-        simulated: {ttft_seconds: 0.02, tokens_per_second: 2000, answer_tokens: 60}
+        simulated:
+          {ttft_seconds: 0.02, tokens_per_second: 2000, answer_tokens: 60, faults: [{kind: error, when: stumbles}]}
   deep:
     targets:
       - name: thorough
@@ -142,6 +143,26 @@ class Router:
         with contextlib.closing(sqlite3.connect(self._ledger)) as database:
             return database.execute("SELECT 1 FROM entries WHERE id = ?", (name,)).fetchone() is not None
 
+    def get(self, path: str, **headers: str) -> dict[str, Any]:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        try:
+            connection.request("GET", path, headers=headers)
+            return dict(json.loads(connection.getresponse().read()))
+        finally:
+            connection.close()
+
+    def find(self, where: str) -> str:
+        """The id of the newest such call in the ledger; empty if there is none."""
+        with contextlib.closing(sqlite3.connect(self._ledger)) as database:
+            found = database.execute(f"SELECT id FROM entries WHERE {where} ORDER BY sequence DESC LIMIT 1").fetchone()
+        return str(found[0]) if found is not None else ""
+
+    def wait_until(self, holds: Callable[[], object]) -> None:
+        deadline = time.monotonic() + 60
+        while not holds():
+            assert time.monotonic() < deadline, self.log
+            time.sleep(0.02)
+
     @contextlib.contextmanager
     def asking(self, text: str, **headers: str) -> Iterator[None]:
         """Have a call under way, whose caller leaves at the end."""
@@ -170,6 +191,34 @@ class Server:
     def stop(self) -> None:
         self._process.kill()
         self._process.wait(60)
+
+
+def ask_every_kind(router: Router) -> None:
+    """Have a turn of every kind: what a router with keys does for an admin, ada, and for bob, who has hardly any budget."""
+    ada, bob = ({"authorization": f"Bearer {router.keys[name]}"} for name in ("ada", "bob"))
+    asked = router.asked
+    asked["plain"] = router.ask("fix the typo in README.md", x_tandem_session="plain", **ada)
+    asked["spilled"] = router.ask("fix the typo that stumbles", x_tandem_session="spilled", **ada)
+    ask, after = "fix the return in calc.py", [*TOOL_RESULTS]
+    asked["tool result"] = router.ask(ask, x_tandem_session="moved", **ada) and router.ask(
+        ask, *after, x_tandem_session="moved", **ada
+    )
+    after += [{**TOOL_RESULTS[0]}, {**TOOL_RESULTS[1], "content": "it stumbles"}]
+    asked["moved up"] = router.ask(ask, *after, x_tandem_session="moved", **ada)
+    router.ask(LONG, x_tandem_session="down", **ada)
+    asked["moved down"] = router.ask("rename the variable", x_tandem_tier="fast", x_tandem_session="down", **ada)
+    with router.asking(UNHURRIED, x_tandem_tier="deep", x_tandem_session="left", **ada):
+        router.wait_until(lambda: router.get("/tandem/stats", **ada)["targets"]["thorough"]["in_flight"] > 0)
+    router.wait_until(lambda: router.find("outcome = 'ABANDONED'"))
+    asked["interrupted"] = router.find("outcome = 'ABANDONED'")
+    body = {"model": "auto", "messages": [{"role": "user", "content": "fix the typo of bob"}]}
+    status, *_ = router.post("/v1/chat/completions", body, x_tandem_session="refused", **bob)
+    assert status == 429
+    router.wait_until(lambda: router.find("outcome = 'REFUSED'"))
+    asked["refused"] = router.find("outcome = 'REFUSED'")
+    router.post("/v1/responses", {"model": "auto", "input": "review the whole project", "background": True}, **ada)
+    router.wait_until(lambda: router.find("job IS NOT NULL"))
+    asked["job"] = router.find("job IS NOT NULL")
 
 
 def write_keys(folder: Path, **rights: str) -> dict[str, str]:

@@ -7,11 +7,11 @@ pytestmark = pytest.mark.refusals
 
 
 def log_in(page: Page, router, name: str) -> None:
-    page.goto(router.url)
+    page.goto(f"{router.url}/#/turns")
     page.locator("#login-key").fill(router.keys[name])
     page.locator("#login button[type=submit]").click()
     expect(page.locator("[data-connection]")).to_have_attribute("data-connection", "live")
-    expect(page.locator("[data-view=now]")).to_be_visible()
+    expect(page.locator("[data-view=turns]")).to_be_visible()
 
 
 def log_out(page: Page) -> None:
@@ -29,7 +29,7 @@ def test_without_a_login_the_page_shows_the_form_and_nothing_else(page, keyed):
 
 
 def test_a_wrong_key_is_refused_and_the_right_one_let_in(page, keyed):
-    page.goto(keyed.url)
+    page.goto(f"{keyed.url}/#/turns")
     page.locator("#login-key").fill("tdm_00000000_wrong")
     page.locator("#login button[type=submit]").click()
     expect(page.locator("[data-login-error]")).to_be_visible()
@@ -75,12 +75,12 @@ def test_an_admin_opens_the_session_of_the_caller_that_was_clicked(page, keyed):
 
     for name in ("bob", "ada"):
         page.goto(f"{keyed.url}/#/sessions")
-        page.locator('[data-row="x:same"] [data-row-link]', has_text=name).click()
+        page.locator('[data-row="x:same"]', has_text=name).locator("[data-row-link]").click()
         expect(opened.locator("[data-block]")).to_have_attribute("data-block", keyed.asked[name])
 
         opened.locator("[data-row-link]").click()
-        decision = page.locator(f'[data-decision="{keyed.asked[name]}"]')
-        expect(decision.locator("[data-block]")).to_have_attribute("data-block", keyed.asked[name])
+        turn = page.locator(f'[data-turn="{keyed.asked[name]}"]')
+        expect(turn.locator("[data-block]")).to_have_attribute("data-block", keyed.asked[name])
 
         page.get_by_text("Show the session").click()
         expect(opened.locator("[data-block]")).to_have_attribute("data-block", keyed.asked[name])

@@ -10,7 +10,7 @@ LONG = "Plan the migration of the whole code base to another framework, with tes
 MARKUP = '<img src=x onerror="alert(1)"><script>alert(2)</script><b>bold</b>'
 
 
-def open_page(page: Page, router, address: str = "now", query: str = "") -> None:
+def open_page(page: Page, router, address: str = "turns", query: str = "") -> None:
     page.goto(f"{router.url}/{query}#/{address}")
     expect(page.locator("body")).to_have_attribute("data-ready", re.compile("."))
     expect(page.locator("[data-connection]")).to_have_attribute("data-connection", "live")
@@ -30,41 +30,62 @@ def test_a_turn_is_shown_with_a_clock_while_it_runs_and_as_a_row_once_it_is_over
     expect(running).to_have_count(0)
 
 
-def test_a_row_leads_to_its_decision_which_explains_it(page, router):
+def test_a_row_leads_to_its_turn_which_explains_it(page, router):
     name = router.ask(LONG)
     open_page(page, router)
 
     page.locator(f'[data-row="{name}"] [data-row-link]').first.click()
 
-    decision = page.locator(f'[data-decision="{name}"]')
-    expect(decision.locator("h1")).to_contain_text("deep")
-    expect(decision.locator("[data-evidence]").first).to_be_visible()
+    turn = page.locator(f'[data-turn="{name}"]')
+    expect(turn.locator("h1")).to_contain_text("deep")
+    expect(turn.locator("[data-evidence]").first).to_be_visible()
     for tier in ("fast", "deep"):
-        expect(decision.locator(f'[data-estimate="{tier}"] [data-part="work"]').first).to_be_attached()
-    expect(decision.locator("[data-flip]").first).to_be_visible()
-    expect(decision.locator("[data-attempt]")).to_have_count(1)
-    expect(page).to_have_url(f"{router.url}/#/decision/{name}")
+        expect(turn.locator(f'[data-estimate="{tier}"] [data-part="work"]').first).to_be_attached()
+    expect(turn.locator("[data-flip]").first).to_be_visible()
+    expect(turn.locator("[data-attempt]")).to_have_count(1)
+    expect(page).to_have_url(f"{router.url}/#/turn/{name}")
 
 
-def test_a_decision_can_be_marked_as_wrong(page, router):
+def test_a_mark_shows_in_the_turn_the_list_and_the_session_until_it_is_taken_back(page, router):
     name = router.ask("correct the spelling of one word", x_tandem_session="marked")
-    open_page(page, router, f"decision/{name}")
+    open_page(page, router, f"turn/{name}")
 
     page.locator('[data-wrong="deep"]').click()
-
     expect(page.locator("[data-marked]")).to_have_attribute("data-marked", "deep")
 
+    for address in ("turns", "session/x%3Amarked"):
+        open_page(page, router, address)
+        expect(page.locator(f'[data-row="{name}"] [data-mark="deep"]')).to_be_visible()
+    open_page(page, router, f"turn/{name}")
+    page.locator("[data-unmark]").click()
+    expect(page.locator('[data-wrong="deep"]')).to_be_visible()
 
-def test_a_turn_is_not_said_to_be_marked_for_the_tier_that_it_began_on(page, router):
+
+def test_a_turn_that_both_tiers_served_cannot_be_marked_and_says_where_it_moved(page, router):
     named = {"x_tandem_session": "moved"}
-    router.ask("fix the return", x_tandem_tier="fast", **named)
+    first = router.ask("fix the return", x_tandem_tier="fast", **named)
     moved = router.ask("fix the return", *TOOL_RESULTS, x_tandem_tier="deep", **named)
-    open_page(page, router, f"decision/{moved}")
+    open_page(page, router, f"turn/{first}")
 
-    page.locator('[data-wrong="fast"]').click()
+    turn = page.locator(f'[data-turn="{first}"]')
+    expect(turn.locator("[data-call]")).to_have_count(2)
+    expect(turn.locator("[data-wrong]")).to_have_count(0)
+    turn.locator(f'[data-hop-of="{moved}"] a').click()
 
-    expect(page.locator("[data-went-there]")).to_have_text("This turn already went to fast, so it is not marked.")
-    expect(page.locator("[data-marked]")).to_have_count(0)
+    expect(page.locator(f'[data-call-shown="{moved}"] [data-of-turn="{first}"]')).to_be_visible()
+
+
+def test_the_calls_of_a_turn_are_one_row_that_grows(page, router):
+    named = {"x_tandem_session": "grows"}
+    first = router.ask("fix the return", **named)
+    open_page(page, router)
+    row = page.locator(f'[data-row="{first}"]')
+    expect(row.locator(".c-calls")).to_have_text("1")
+
+    second = router.ask("fix the return", *TOOL_RESULTS, **named)
+
+    expect(row.locator(".c-calls")).to_have_text("2")
+    expect(page.locator(f'[data-row="{second}"]')).to_have_count(0)
 
 
 def test_a_session_shows_its_turns_as_a_strip_with_the_hop_between_tiers(page, router):
@@ -122,8 +143,8 @@ def test_markup_in_a_prompt_a_session_and_a_model_stays_text(page, router):
     open_page(page, router, query="?words=1")
 
     expect(page.locator(f'[data-row="{name}"]')).to_contain_text("<img src=x")
-    page.goto(f"{router.url}/?words=1#/decision/{name}")
-    expect(page.locator(f'[data-decision="{name}"]')).to_contain_text("onerror")
+    page.goto(f"{router.url}/?words=1#/turn/{name}")
+    expect(page.locator(f'[data-turn="{name}"]')).to_contain_text("onerror")
     for inserted in ("img[src=x]", "main script", "main b:has-text('bold')"):
         expect(page.locator(inserted)).to_have_count(0)
 
@@ -138,16 +159,16 @@ def test_words_are_shown_only_where_they_are_asked_for(page, router):
     expect(page.locator(f'[data-row="{name}"]')).to_contain_text("peculiar")
 
 
-def test_a_decision_shows_words_only_where_they_are_asked_for(page, router):
+def test_a_turn_shows_words_only_where_they_are_asked_for(page, router):
     name = router.ask("fix the typo in a most peculiar word")
-    decision = page.locator(f'[data-decision="{name}"]')
-    open_page(page, router, f"decision/{name}")
-    expect(decision.locator("h1")).to_be_visible()
-    expect(decision).not_to_contain_text("peculiar")
+    turn = page.locator(f'[data-turn="{name}"]')
+    open_page(page, router, f"turn/{name}")
+    expect(turn.locator("h1")).to_be_visible()
+    expect(turn).not_to_contain_text("peculiar")
 
     with page.expect_request(lambda request: request.url.endswith(f"/tandem/decisions/{name}?words=1")):
-        open_page(page, router, f"decision/{name}", query="?words=1")
-    expect(decision.locator("[data-words]")).to_contain_text("peculiar")
+        open_page(page, router, f"turn/{name}", query="?words=1")
+    expect(turn.locator("[data-words]")).to_contain_text("peculiar")
 
 
 def test_the_views_are_reached_with_the_keyboard_alone(page, router):
@@ -174,9 +195,9 @@ def test_the_theme_is_switched_and_remembered(page, router):
 
 
 @pytest.mark.refusals
-def test_an_unknown_decision_and_an_unknown_address_are_explained(page, router):
-    open_page(page, router, "decision/req_unknown")
-    expect(page.locator("[data-view=decision]")).to_contain_text("No decision")
+def test_an_unknown_turn_and_an_unknown_address_are_explained(page, router):
+    open_page(page, router, "turn/req_unknown")
+    expect(page.locator("[data-view=turn]")).to_contain_text("No such turn")
 
     open_page(page, router, "nowhere")
-    expect(page.locator("[data-view=now]")).to_be_visible()
+    expect(page.locator("[data-view=today]")).to_be_visible()

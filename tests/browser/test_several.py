@@ -79,10 +79,10 @@ def test_a_row_of_another_router_says_where_the_rest_of_it_is(page: Page, severa
 
     page.locator(f'[data-row="{name}"] [data-row-link]').click()
 
-    expect(page.locator(f'[data-decision="{name}"] [data-elsewhere="c"]')).to_contain_text("open the page of that router")
+    expect(page.locator(f'[data-turn="{name}"] [data-elsewhere="c"]')).to_contain_text("open the page of that router")
 
 
-@pytest.mark.parametrize("view", ["sessions", "targets", "regret"])
+@pytest.mark.parametrize("view", ["sessions", "targets", "savings"])
 def test_views_of_the_ledger_say_whose_it_is(page: Page, several, view):
     open_page(page, several.routers[1], view)
 

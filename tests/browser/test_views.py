@@ -7,14 +7,14 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
-VIEWS = ("now", "decision", "sessions", "session", "targets", "regret", "race")
+VIEWS = ("today", "turns", "turn", "sessions", "session", "savings", "targets", "race")
 WIDTHS = (1440, 390)
 SERIOUS = ("serious", "critical")
 
 
 def address_of(view: str, router) -> str:
-    if view == "decision":
-        return f"decision/{router.ask('Migrate the whole code base to async, with tests', x_tandem_session='afternoon')}"
+    if view == "turn":
+        return f"turn/{router.ask('Migrate the whole code base to async, with tests', x_tandem_session='afternoon')}"
     return "session/x%3Aafternoon" if view == "session" else view
 
 

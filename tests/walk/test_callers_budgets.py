@@ -114,7 +114,7 @@ async def test_a_spent_budget_is_a_429_that_says_which_and_when_and_nobody_is_ca
         == f"capped at {upstream.seen[-1].json['max_tokens']} tokens by what is left of your budget"
     )
     assert (refused.status, refused.json["error"]["code"]) == (429, "budget_spent")
-    assert "your daily budget of 1.00 USD is used up: 1.00 USD is spent" in refused.json["error"]["message"]
+    assert "of your daily budget of 1.00 USD is left, and this request needs" in refused.json["error"]["message"]
     resets_at = datetime.fromisoformat(budget(tandem)["resets_at"]).timestamp()
     assert int(refused.headers["retry-after"]) == pytest.approx(resets_at - time.time(), abs=30)
     assert refused.headers["x-should-retry"] == "false"

@@ -12,9 +12,10 @@ from router.cli.mcp_calls import Delegation
 from router.cli.mcp_tools import TOOLS
 from router.cli.watching import follow_to_the_end
 from tests.conftest import SIMULATED
-from tests.tools.background import SPEECH
+from tests.tools.background import SPEECH, begin, poll
+from tests.tools.http import call
 from tests.tools.keyed import KEYS, Callers
-from tests.tools.running import one_dialect
+from tests.tools.running import one_dialect, two_targets
 from tests.tools.speech import speak
 from tests.tools.toxic import Toxic, Toxics
 from tests.tools.upstream import silent
@@ -120,3 +121,31 @@ async def test_anothers_job_is_unknown_to_every_command(start, tandem_command, t
         assert f"there is no job {out.strip()}" in why
     code, _, why = await tandem_command("jobs", "list", "--url", tandem.url, "--key-env", "BOB")
     assert "there are no jobs" in why
+
+
+@pytest.mark.parametrize("fast_key", ["", "api_key: caller,"], ids=["our-keys", "callers-keys"])
+async def test_without_keys_everybody_at_the_machine_knows_every_job(start, upstream, tandem_command, monkeypatch, fast_key):
+    upstream.scripts = [speak("chat", SPEECH), speak("chat", SPEECH), silent]
+    tandem = await start(two_targets(upstream.base_url, upstream.base_url, fast_extra=fast_key))
+    monkeypatch.setenv("MADE_UP", "sk-made-up")
+    at, other = ("--url", tandem.url), ("--url", tandem.url, "--key-env", "MADE_UP")
+    sdk = {"authorization": "Bearer sk-of-an-sdk"}
+
+    begun = await begin(tandem, sdk, model="deep", text="find the race")
+    await poll(tandem, begun, sdk)
+    _, listed, _ = await tandem_command("jobs", "list", "--json", *at)
+    shown_code, shown, _ = await tandem_command("jobs", "show", begun, *at)
+    results = [await tandem_command("jobs", "result", begun, *way) for way in (at, other)]
+    _, delegated, _ = await tandem_command("delegate", "review it", "--tier", "deep", *at)
+    collected = await poll(tandem, delegated.strip(), sdk)
+    running = await begin(tandem, sdk, model="deep")
+    cancelled, _, _ = await tandem_command("jobs", "cancel", running, *at)
+    deleted = await call(tandem.port, f"/v1/responses/{begun}", b"", method="DELETE")
+
+    assert [job["title"] for job in json.loads(listed)] == ["find the race"]
+    assert (shown_code, "find the race" in shown) == (0, True)
+    assert [(code, out.strip()) for code, out, _ in results] == [(0, SPEECH.text)] * 2
+    assert collected["output"][-1]["content"][0]["text"] == SPEECH.text
+    assert (cancelled, (await poll(tandem, running, sdk))["status"]) == (0, "cancelled")
+    assert deleted.status == 200
+    assert (await call(tandem.port, f"/v1/responses/{begun}", headers=sdk)).status == 404

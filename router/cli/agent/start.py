@@ -16,9 +16,9 @@ from router.cli import Ended
 from router.cli.agent.worker import Assignment, without_git
 from router.cli.asking import Refused
 from router.cli.background import Jobs
-from router.cli.common import command_name, load_in_use, say
+from router.cli.common import KEY_VARIABLE, command_name, load_in_use, say
 from router.cli.routers import find_at
-from router.cli.setup.facts import KEY_VARIABLE, point_command
+from router.cli.setup.facts import point_command
 from router.cli.setup.reach import ClientKey, read_key
 from router.config.folders import NoHome, state_folder
 from router.config.load import LoadedConfig

@@ -65,8 +65,11 @@ class Past:
 
     def read_newest(self, since: float, turns: int, caller: str | None) -> Newest:
         told = self._ask("turns", Query(since, turns, caller))
-        lines = ((read_line(map(call.get, Line.__struct_fields__)), call["decided"]) for call in told["calls"])
-        calls = [Call(line, Kept(tier=decided)) for line, decided in lines if line is not None]
+        calls = [
+            Call(line, Kept(tier=call["decided"]), Tier(mark) if (mark := call.get("should_be")) else None)
+            for call in told["calls"]
+            if (line := read_line(map(call.get, Line.__struct_fields__))) is not None
+        ]
         return calls, {(one["caller"], one["session"]): one["turns"] for one in told["earlier"]}
 
     def read_sessions(self, since: float, limit: int, caller: str | None) -> list[SessionSums]:

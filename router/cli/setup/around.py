@@ -15,7 +15,7 @@ from router.cli.common import command_name, readable, say
 from router.cli.setup.engines import Reached, describe, size_of
 from router.cli.setup.live import gather, look_at
 from router.cli.setup.presets import Offer, Presets, Provider
-from router.config.faults import how_to_install
+from router.contract.extras import how_to_install
 from router.contract.relay import Endpoint
 from router.contract.secret import Secret
 from router.contract.words import Tier

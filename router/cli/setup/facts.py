@@ -38,7 +38,6 @@ _UNFIT = re.compile(r"[\x00-\x20\x7f\"'\\\\$`{}<>]")
 
 _WITHOUT_TEMPERATURE = re.compile(r"(?:^|/)(?:gpt-[5-9]|o\d)")
 """Models that refuse a temperature; aider sends them none either."""
-KEY_VARIABLE = "TANDEM_KEY"
 
 
 def read_facts(

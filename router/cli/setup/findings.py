@@ -11,22 +11,24 @@ from pathlib import Path
 from textwrap import wrap
 
 from router.cli import Ended
-from router.cli.common import command_name, init_command, readable
+from router.cli.common import command_name, init_command, path_of, readable, url_in_use, usual_url
 from router.cli.key_rights import write_moment
 from router.cli.refused import explain
-from router.cli.routers import all_routers, is_tandem, url_of
+from router.cli.routers import all_routers, find_at, is_tandem
 from router.cli.setup.facts import open_store, read_facts, shell_here
 from router.cli.tables import columns_here
 from router.cli.workers import count_workers
 from router.cli.workers.group import find_server
 from router.config.certificate import read_certificate
-from router.config.faults import Fault, how_to_install
+from router.config.faults import Fault
 from router.config.folders import NoHome, state_folder
 from router.config.load import ConfigError, LoadedConfig
 from router.config.models import SHIPPED_MODELS
+from router.config.reading import BUILT_IN
 from router.config.targets import TargetPlan
 from router.connect.pointing import Pointing, where_it_points
 from router.connect.recipe import installed_clients
+from router.contract.extras import how_to_install
 from router.contract.request import JsonObject
 from router.contract.signals import reserve_tokens
 from router.contract.stores import SharedUnusable, StoreUnusable
@@ -158,19 +160,29 @@ def _describe_target(plan: TargetPlan) -> str:
 
 
 def look_at_port(loaded: LoadedConfig) -> Finding:
-    server, url = loaded.config.server, _url_of(loaded)
+    server, url = loaded.config.server, usual_url(loaded)
     try:
         bind(server.host, server.port, needs_keys=loaded.keys is not None).close()
     except CannotListen as error:
-        if is_tandem(url, _ASK_SECONDS):
-            return Finding("port", GOOD, f"{server.host}:{server.port}: a Tandem router is running there")
-        return refuse("port", explain(error))
-    return Finding("port", GOOD, f"{server.host}:{server.port} is free" if server.port else "any free port")
+        return _look_at_router(loaded, url) if is_tandem(url, _ASK_SECONDS) else refuse("port", explain(error))
+    text = f"{server.host}:{server.port} is free" if server.port else "any free port"
+    if (running := url_in_use(loaded)) != url:
+        text += f"; a router with this config is running at {running}"
+    return Finding("port", GOOD, text)
 
 
-def _url_of(loaded: LoadedConfig) -> str:
-    server = loaded.config.server
-    return url_of(server.host, server.port, is_tls=server.tls is not None)
+def _look_at_router(loaded: LoadedConfig, url: str) -> Finding:
+    """Whether the router at this config's address runs with this config, as far as it was started by this user."""
+    place, router, path = f"{loaded.config.server.host}:{loaded.config.server.port}", find_at(url), path_of(loaded)
+    text = f"{place}: a Tandem router is running there"
+    if router is None:
+        return Finding("port", GOOD, text)
+    if router.config != (path and path.absolute()):
+        hint = f"set another server.port, or end it: {command_name()} stop --url {url}"
+        return Finding("port", WARN, f"{text} with another config, {router.config or BUILT_IN}", hint)
+    if router.fingerprint != loaded.fingerprint:
+        return Finding("port", WARN, f"{text} with this config as it was before", f"{command_name()} reload")
+    return Finding("port", GOOD, f"{text} with this config")
 
 
 def look_at_workers(loaded: LoadedConfig) -> list[Finding]:
@@ -270,7 +282,7 @@ def _look_at_file(
 
 def _is_own(loaded: LoadedConfig, address: str) -> bool:
     sources = {str(router.config) for router in all_routers() if router.url == address}
-    return address == _url_of(loaded) or str(Path(loaded.source).absolute()) in sources
+    return address == usual_url(loaded) or str(Path(loaded.source).absolute()) in sources
 
 
 def _look_at_migration(about: str, path: Path, migrations: Migrations) -> Finding | None:

@@ -35,6 +35,15 @@ class Asked(NamedTuple):
     is_encrypted: bool = False
     """Whether the connection is TLS here. A proxy may have taken it off before."""
 
+    @property
+    def whose_jobs(self) -> Caller | None:
+        """Whose background jobs it may read. None: everybody's, since without keys only people at this machine ask."""
+        return None if self.key is None and self.rights.is_admin else self.caller
+
+    def may_read(self, job: Caller) -> bool:
+        """Whether it may read the background jobs of this caller."""
+        return self.whose_jobs in (None, job)
+
 
 class Answer(NamedTuple):
     """What a page answers."""

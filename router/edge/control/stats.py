@@ -51,7 +51,7 @@ class Stats:
             {
                 "id": job.id,
                 "state": str(job.state),
-                "title": job.title if job.caller == asked.caller else "",
+                "title": job.title if asked.may_read(job.caller) else "",
                 "ended_at": job.ended_at,
                 "caller": job.caller.name,
                 "session": job.session,

@@ -3,20 +3,22 @@
 
 import { html, render, useEffect, useLayoutEffect, useState } from "./vendor/htm-preact.js";
 import { listenToKeys, KEYS } from "./keys.js";
-import { Failed, Loading } from "./parts.js";
+import { Command, Failed, Loading } from "./parts.js";
+import { addressOf, readScope } from "./scope.js";
 import { closeFeed, openFeed, seesCallers, send, store, useStore } from "./store.js";
-import { Now, pause } from "./views/now.js";
+import Today from "./views/today.js";
+import { pause } from "./views/turns.js";
 import * as words from "./words.js";
 
-const TITLES = { now: "Now", sessions: "Sessions", targets: "Targets", regret: "Regret", callers: "Callers", race: "Race", decision: "Decision", session: "Session" };
+const TITLES = { today: "Today", turns: "Turns", sessions: "Sessions", savings: "Savings", targets: "Targets", callers: "Callers", race: "Race", turn: "Turn", session: "Session" };
 /** Views that are not in the menu, and the one of the menu that leads to each. */
-const UNDER = { decision: "now", session: "sessions" };
+const UNDER = { turn: "turns", session: "sessions" };
 
 function readAddress() {
   const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
   const [view, ...rest] = path.split("/");
   const id = decodeURIComponent(rest.join("/"));
-  return { view: view in TITLES ? view : "now", id, query: new URLSearchParams(query ?? "") };
+  return { view: view in TITLES ? view : "today", id, query: new URLSearchParams(query ?? "") };
 }
 
 function useAddress() {
@@ -30,11 +32,11 @@ function useAddress() {
 }
 
 function View({ address }) {
-  const [loaded, setLoaded] = useState({ now: Now });
+  const [loaded, setLoaded] = useState({ today: Today });
   const [error, setError] = useState(null);
   const { view, id, query } = address;
   useEffect(() => {
-    document.title = view === "now" ? "Tandem" : `${TITLES[view]} · Tandem`;
+    document.title = view === "today" ? "Tandem" : `${TITLES[view]} · Tandem`;
     if (loaded[view]) return;
     setError(null);
     // What is not needed for the first paint is loaded when it is opened.
@@ -57,7 +59,7 @@ function Login() {
     setSending(true);
     try {
       await send("/tandem/login", { body: { key: event.target.elements.key.value.trim() } });
-      store.set({ needsLogin: false, rows: [], running: [], more: 0, missed: 0 });
+      store.set({ needsLogin: false, turns: [], running: [], more: 0, missed: 0 });
       openFeed();
     } catch (refusal) {
       setError(refusal.status === 401 ? "This key is not valid here." : refusal.message);
@@ -80,7 +82,7 @@ function Login() {
 async function logOut() {
   closeFeed();
   await send("/tandem/logout", { method: "POST" }).catch(() => {});
-  store.set({ needsLogin: true, hello: null, rows: [], running: [], notices: [] });
+  store.set({ needsLogin: true, hello: null, turns: [], running: [], notices: [] });
 }
 
 const isDark = () => (document.documentElement.dataset.theme ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
@@ -92,15 +94,19 @@ function switchTheme() {
   dispatchEvent(new Event("themechange"));
 }
 
+/** The scope of the view that was last shown with one: a turn has none, and the way back from it keeps the range. */
+let lastScope = {};
+const scopeOf = ({ view, query }) => (view in UNDER || view === "race" ? lastScope : (lastScope = readScope(query)));
+
 const CONNECTIONS = { connecting: "connecting", live: "live", lost: "connection lost, trying again" };
 
-const Bar = ({ state, view, showKeys }) => html`
+const Bar = ({ state, view, scope, showKeys }) => html`
   <header class="bar">
-    <a class="brand" href="#/now">Tandem</a>
+    <a class="brand" href="#/today">Tandem</a>
     ${!state.needsLogin &&
     html`<nav class="menu" aria-label="Views">
       ${menu().map(
-        (name) => html`<a key=${name} href=${`#/${name}`} data-nav=${name} aria-current=${(UNDER[view] ?? view) === name ? "page" : undefined}>${TITLES[name]}</a>`,
+        (name) => html`<a key=${name} href=${addressOf(name, name === "race" ? {} : scope)} data-nav=${name} aria-current=${(UNDER[view] ?? view) === name ? "page" : undefined}>${TITLES[name]}</a>`,
       )}
     </nav>`}
     <div class="aside">
@@ -113,23 +119,25 @@ const Bar = ({ state, view, showKeys }) => html`
 
 /** What a view can know where there are several routers: each keeps a ledger of its own. */
 function Scope({ shared, view }) {
-  if (!shared || view === "race" || view === "decision") return null;
+  if (!shared || view === "race" || view === "turn") return null;
   const { replica, routers, is_up: isUp } = shared;
-  if (view === "now" && !isUp) return html`<p class="scope" role="status" data-scope="alone">New calls are only those of this router, ${replica}: the others cannot be heard now.</p>`;
+  if (view === "turns" && !isUp) return html`<p class="scope" role="status" data-scope="alone">New turns are only those of this router, ${replica}: the others cannot be heard now.</p>`;
   if (routers < 2) return null;
-  if (view === "now") return html`<p class="scope" data-scope="all">Live from ${routers} routers. Calls from before you opened this page are those of ${replica}.</p>`;
+  if (view === "turns") return html`<p class="scope" data-scope="all">Live from ${routers} routers. Turns from before you opened this page are those of ${replica}.</p>`;
   if (view === "targets") return html`<p class="scope" data-scope="ledger">Running calls and waits are those of all ${routers} routers. The plots are from the ledger of this one, ${replica}.</p>`;
   return html`<p class="scope" data-scope="ledger">From the ledger of this router, ${replica}. Each of the ${routers} routers keeps its own.</p>`;
 }
 
 const menu = () => Object.keys(TITLES).filter((name) => !(name in UNDER) && (name !== "callers" || seesCallers()));
 
+const isCommand = (hint) => hint.startsWith("tandem ");
+
 const Notices = ({ notices }) =>
   notices.length
     ? html`<div class="notices" role="status">
         ${notices.map(
           (notice) => html`<p key=${notice.kind + notice.subject} data-notice=${notice.kind}>
-            <span>${notice.text}</span> ${notice.hint && html`<code>${notice.hint}</code>`}
+            <span>${notice.text}</span> ${notice.hint && (isCommand(notice.hint) ? html`<${Command} text=${notice.hint} />` : html`<span data-hint>${notice.hint}</span>`)}
             <span class="since" title=${words.fullTime(notice.since)}>${words.ago(notice.since)}</span>
           </p>`,
         )}
@@ -163,11 +171,11 @@ function App() {
       },
       theme: switchTheme,
       pause: () => pause.toggle(),
-      view: (index) => menu()[index] && (location.hash = `#/${menu()[index]}`),
+      view: (index) => menu()[index] && (location.hash = addressOf(menu()[index], scopeOf(readAddress()))),
     });
   }, [showsKeys]);
   return html`
-    <${Bar} state=${state} view=${address.view} showKeys=${() => setShowsKeys(true)} />
+    <${Bar} state=${state} view=${address.view} scope=${scopeOf(address)} showKeys=${() => setShowsKeys(true)} />
     <${Notices} notices=${state.notices} />
     <main id="main">${state.needsLogin ? html`<${Login} />` : html`<${Scope} shared=${state.shared} view=${address.view} /><${View} address=${address} />`}</main>
     ${showsKeys && html`<${Keys} hide=${() => setShowsKeys(false)} />`}`;

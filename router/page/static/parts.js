@@ -1,7 +1,8 @@
-// Parts that several views share: tags, lists of calls, and what is shown while there is nothing to show.
+// Parts that several views share: tags, lists of turns, and what is shown while there is nothing to show.
 
-import { Component, html, useEffect, useState } from "./vendor/htm-preact.js";
-import { now, seesCallers } from "./store.js";
+import { Component, html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
+import { Name } from "./scope.js";
+import { ask, now, seesCallers, store } from "./store.js";
 import * as words from "./words.js";
 
 export const link = (view, id) => `#/${view}/${encodeURIComponent(id)}`;
@@ -15,6 +16,9 @@ export const pathOfSession = (session, caller) =>
 
 /** A tier by its name and colour; the name is always there, so the colour only helps. */
 export const Tier = ({ tier }) => html`<span class=${`tier ${tier ?? "none"}`} data-tier=${tier ?? ""}>${tier ?? "none"}</span>`;
+
+/** The tier that served a turn; nobody where it was refused before a target was called. */
+export const Served = ({ of }) => (of.outcome === "REFUSED" && !of.target ? html`<span class="tier none" data-tier="">nobody</span>` : html`<${Tier} tier=${of.tier} />`);
 
 const HOPS = { up: ["↑", "moved up to deep with this call"], down: ["↓", "moved down to fast with this call"] };
 export const Hop = ({ hop }) => {
@@ -55,9 +59,21 @@ export const inOut = (input, output) => `${words.count(input)} → ${words.count
 /** A part of a view, with its title. */
 export const Block = ({ title, kind = "", children, ...more }) => html`<section class=${`block ${kind}`} aria-label=${title} ...${more}><h2>${title}</h2>${children}</section>`;
 
-/** A table that scrolls sideways where it must. */
-export const Table = ({ label, head, children }) => html`
-  <div class="scroll" tabindex="0" role="region" aria-label=${label}><table class="list" aria-label=${label}><${Head} of=${head} /><tbody>${children}</tbody></table></div>`;
+/** A table that scrolls sideways where it must, and says so. */
+export function Table({ label, head, children }) {
+  const place = useRef(null);
+  const [isWide, setWide] = useState(false);
+  useEffect(() => {
+    const look = () => place.current && setWide(place.current.scrollWidth > place.current.clientWidth + 1);
+    const watch = new ResizeObserver(look);
+    watch.observe(place.current);
+    watch.observe(place.current.firstElementChild);
+    return () => watch.disconnect();
+  }, []);
+  return html`
+    ${isWide && html`<p class="muted small-text" data-scrolls>More columns: scroll the table sideways →</p>`}
+    <div ref=${place} class="scroll" tabindex="0" role="region" aria-label=${label}><table class="list" aria-label=${label}><${Head} of=${head} /><tbody>${children}</tbody></table></div>`;
+}
 
 /** What an answer shows, once it is there; until then that it loads, or why it failed. */
 export const Answered = ({ answer, what, children }) =>
@@ -78,77 +94,156 @@ export const openRow = (href) => (event) => {
   if (!event.target.closest("a, button") && !String(getSelection())) location.hash = href;
 };
 
+/** Copies a text, such as an id or a command. */
+export function Copy({ text, what = "id" }) {
+  const [isDone, setDone] = useState(false);
+  const copy = async () => {
+    // Browsers have a clipboard only for pages from this machine or over TLS.
+    if (navigator.clipboard) await navigator.clipboard.writeText(text).catch(() => {});
+    setDone(true);
+    setTimeout(() => setDone(false), 1500);
+  };
+  return html`<button type="button" class="copy" data-copy=${text} title=${`copy ${text}`} aria-label=${`Copy the ${what}`} onClick=${copy}>${isDone ? "copied" : "copy"}</button>`;
+}
+
+/** A command to run in a terminal. */
+export const Command = ({ text }) => html`<code>${text}</code> <${Copy} text=${text} what="command" />`;
+
 const isBad = (outcome) => outcome && outcome !== "SERVED";
 
-const Who = ({ call }) => html`
-  ${call.client ?? call.caller ?? "unknown"}
-  ${call.session && html` <a class="quiet" href=${linkToSession(call.session, call.caller)} title="show the session">${words.shortSession(call.session)}</a>`}`;
+/** What happened, in the sentence that the caller got; the trouble is in red before it. */
+export const Sentence = ({ of }) => html`
+  ${of.replica && html`<span class="quiet" data-replica=${of.replica} title="the router that serves it">${of.replica}</span> `}
+  ${of.words && html`<span class="words" data-words>${of.words}</span> `}
+  ${isBad(of.outcome) && of.trouble && html`<span class="bad" data-outcome=${of.outcome}>${of.trouble}${of.why ?? of.because ? ": " : ""}</span>`}
+  <span class="because">${of.why ?? of.because ?? ""}</span>`;
 
-const Why = ({ call }) => html`
-  ${call.replica && html`<span class="quiet" data-replica=${call.replica} title="the router that serves it">${call.replica}</span> `}
-  ${call.words && html`<span class="words" data-words>${call.words}</span> `}
-  ${isBad(call.outcome) && html`<span class="bad" data-outcome=${call.outcome}>${words.outcome(call.outcome)}${call.error ? ` (${call.error})` : ""}</span> `}
-  <span class="because">${call.because ?? ""}</span>`;
+const marks = (turn) => turn.mark && html`<span class="mark-of-turn" data-mark=${turn.mark} title=${`marked: ${turn.mark} would have been right`}>should be ${turn.mark}</span>`;
 
-/** What a call is, the same while it runs and after it. */
-const about = (call) => html`
-  <td class="c-who"><${Who} call=${call} /></td>
-  <td class="c-kind">${words.kind(call.turn_kind)}</td>
-  <td class="c-tier"><${Tier} tier=${call.tier} /><${Hop} hop=${call.hop} /></td>
-  <td class="c-target">${call.target ?? words.NOTHING}</td>
-  <td class="c-why"><${Why} call=${call} /></td>`;
+/** Who a turn is of: a person where there are several, the client, the session. A name filters by itself. */
+const about = (of, scope) => html`
+  ${seesCallers() && html`<td class="c-caller"><${Name} view="turns" scope=${scope} of="caller" value=${of.caller} /></td>`}
+  <td class="c-who"><${Name} view="turns" scope=${scope} of="client" value=${of.client} />
+    ${of.session && html` <a class="quiet" href=${linkToSession(of.session, of.caller)} title=${`show the session ${of.session}`}>${words.shortSession(of.session)}</a>`}</td>
+  <td class="c-tier"><${Served} of=${of} />${(of.hops ?? []).map((hop) => html`<${Hop} hop=${hop.hop} />`)}
+    ${of.target && html` <${Name} view="turns" scope=${scope} of="target" value=${of.target} />`}</td>`;
 
-/** One finished call. It is drawn once: a row never changes. Only its links do, once it is known who reads. */
-class CallRow extends Component {
+/** One turn. It is drawn again only where it changed. */
+class TurnRow extends Component {
   shouldComponentUpdate(next) {
-    return next.row !== this.props.row || next.namesCaller !== this.props.namesCaller;
+    return next.turn !== this.props.turn || next.namesCaller !== this.props.namesCaller || next.scopeKey !== this.props.scopeKey;
   }
 
-  render({ row }) {
-    const href = link("decision", row.id);
+  render({ turn, scope }) {
+    const href = link("turn", turn.id);
     return html`
-      <tr data-row=${row.id} onClick=${openRow(href)}>
-        <td class="c-time"><a data-row-link href=${href} title=${words.fullTime(row.at)}>${words.time(row.at)}</a></td>
-        ${about(row)}
-        <td class="c-first number">${words.milliseconds(row.ttft_ms)}</td>
-        <td class="c-speed number">${words.whole(row.tokens_per_second)}</td>
-        <td class="c-took number">${words.milliseconds(row.duration_ms)}</td>
-        <td class="c-tokens number">${inOut(row.input_tokens, row.output_tokens)}</td>
-        <td class="c-cost number">${words.usd(row.cost_usd)}</td>
+      <tr data-row=${turn.id} onClick=${openRow(href)}>
+        <td class="c-time"><a data-row-link href=${href} title=${words.fullTime(turn.at)}>${words.time(turn.at)}</a></td>
+        ${about(turn, scope)}
+        <td class="c-why" title=${words.sentence(turn)}>${marks(turn)}${turn.job && html`<span class="chip" data-of-job=${turn.job}>job</span> `}<${Sentence} of=${turn} /></td>
+        <td class="c-calls number">${turn.calls || words.NOTHING}</td>
+        <td class="c-first number">${words.seconds(turn.first_seconds)}</td>
+        <td class="c-took number">${words.seconds(turn.seconds)}</td>
+        <td class="c-cost number">${words.usd(turn.cost_usd)}${turn.cost_is_partial && turn.cost_usd != null ? "+" : ""}</td>
       </tr>`;
   }
 }
 
-const RunningRow = ({ call }) => html`
+const RunningRow = ({ call, scope }) => html`
   <tr data-running=${call.id} class="running">
-    <td class="c-time">${words.time(call.at)}</td>
-    ${about(call)}
-    <td class="c-first number" colspan="2">running</td>
-    <td class="c-took number"><${Clock} since=${call.at} /></td>
-    <td class="c-tokens"></td>
+    <td class="c-time">${call.turn ? html`<a data-row-link href=${link("turn", call.turn.id)}>${words.time(call.turn.at)}</a>` : words.time(call.at)}</td>
+    ${about(call, scope)}
+    <td class="c-why" title=${call.because}><${Sentence} of=${call} /></td>
+    <td class="c-calls number">${(call.turn?.calls ?? 0) + 1}</td>
+    <td class="c-first number">running</td>
+    <td class="c-took number"><${Clock} since=${call.at - (call.turn?.seconds ?? 0)} /></td>
     <td class="c-cost"></td>
   </tr>`;
 
-const COLUMNS = [
+const columns = () => [
   ["Time", "c-time"],
+  ...(seesCallers() ? [["Person", "c-caller"]] : []),
   ["Client", "c-who"],
-  ["Kind", "c-kind"],
-  ["Tier", "c-tier"],
-  ["Target", "c-target"],
-  ["Why", "c-why"],
+  ["Served by", "c-tier", "the tier and target that served; arrows where it changed tier"],
+  ["What happened", "c-why"],
+  ["Calls", "c-calls number", "calls of this turn"],
   ["First token", "c-first number", "time to the first token"],
-  ["Tokens/s", "c-speed number", "output tokens a second"],
-  ["Took", "c-took number"],
-  ["In → out", "c-tokens number", "tokens in and out"],
+  ["Took", "c-took number", "all its calls together"],
   ["Cost", "c-cost number"],
 ];
 
-/** Calls as a table: those that run first, then finished ones in the order given. */
-export const Calls = ({ rows, running = [], label }) => html`
-  <table class="calls" aria-label=${label}>
-    <${Head} of=${COLUMNS} />
+/** Turns as a table: jobs that are not collected, running ones, then finished ones in the order given. */
+export const Turns = ({ turns, running = [], jobs = [], scope, scopeKey = JSON.stringify(scope), again, label }) => html`
+  <table class=${`turns ${seesCallers() ? "of-several" : ""}`} aria-label=${label}>
+    <${Head} of=${columns()} />
     <tbody>
-      ${running.map((call) => html`<${RunningRow} key=${call.id} call=${call} />`)}
-      ${rows.map((row) => html`<${CallRow} key=${row.id} row=${row} namesCaller=${seesCallers()} />`)}
+      ${jobs.map((job) => html`<${JobRow} key=${job.id} job=${job} again=${again} />`)}
+      ${running.map((call) => html`<${RunningRow} key=${call.id} call=${call} scope=${scope} />`)}
+      ${turns.map((turn) => html`<${TurnRow} key=${turn.id} turn=${turn} scope=${scope} scopeKey=${scopeKey} namesCaller=${seesCallers()} />`)}
     </tbody>
   </table>`;
+
+const JOBS = { queued: "waits to begin", in_progress: "is running", running: "is running", completed: "is done, and nobody has read its result", failed: "failed", cancelled: "is cancelled", incomplete: "ended early" };
+
+const textOf = (response) => (response.output ?? []).flatMap((item) => item.content ?? []).map((part) => part.text ?? "").join("\n").trim();
+
+/** What can be done with a job: read its result, or cancel it. */
+export function JobActions({ job, again }) {
+  const [state, setState] = useState({});
+  const act = (what) => async () => {
+    setState({ isSending: true });
+    try {
+      setState(await what());
+    } catch (error) {
+      setState({ error });
+    }
+  };
+  const isOwn = job.caller === store.get().hello?.caller;
+  const read = act(async () => {
+    const response = await ask(`/v1/responses/${encodeURIComponent(job.id)}`);
+    return { result: textOf(response) || response.error?.message || "It wrote nothing." };
+  });
+  const cancel = act(async () => {
+    await ask(`/tandem/jobs/${encodeURIComponent(job.id)}/cancel?caller=${encodeURIComponent(job.caller)}`, { method: "POST" });
+    again?.();
+    return {};
+  });
+  return html`
+    ${job.ended_at
+      ? isOwn && !state.result && html`<button type="button" data-job-result disabled=${state.isSending} onClick=${read}>Show the result</button>`
+      : html`<button type="button" data-job-cancel disabled=${state.isSending} onClick=${cancel}>Cancel</button>`}
+    ${state.error && html` <span class="bad" role="alert">${state.error.message}</span>`}
+    ${state.result && html`<pre class="result" tabindex="0" data-result>${state.result}</pre>`}`;
+}
+
+export const jobWords = (job) => `job ${JOBS[job.state] ?? job.state}`;
+
+const JobRow = ({ job, again }) => html`
+  <tr data-job=${job.state} class="job">
+    <td class="c-time" title=${words.fullTime(job.created_at)}>${words.time(job.created_at)}</td>
+    ${seesCallers() && html`<td class="c-caller">${job.caller}</td>`}
+    <td class="c-who">job</td>
+    <td class="c-tier"><${Tier} tier=${job.tier} /></td>
+    <td class="c-why" colspan="4"><span class=${job.state === "failed" ? "bad" : ""}>${jobWords(job)}</span>${job.title && html`: <span class="because">${job.title}</span>`} <${JobActions} job=${job} again=${again} /></td>
+    <td class="c-cost number">${job.ended_at ? words.seconds(job.ended_at - job.created_at) : html`<${Clock} since=${job.created_at} />`}</td>
+  </tr>`;
+
+/** How much of a limit is used, as a bar with words. */
+export const Meter = ({ used, limit, label, text }) => {
+  const share = limit > 0 ? Math.min(1, used / limit) : 1;
+  return html`
+    <div class="meter"><span class="number">${text}</span>
+      <span class="track" role="img" aria-label=${`${label}: ${words.percent(share)} used`}><span class=${`fill ${share >= 1 ? "spent" : share >= 0.8 ? "near" : ""}`} style=${{ width: `${(share * 100).toFixed(1)}%` }}></span></span>
+    </div>`;
+};
+
+const until = (at) => new Date(at).toLocaleString("en-GB", { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" });
+
+/** A caller's budgets by period, each with what is left. */
+export const Budgets = ({ budget }) =>
+  Object.entries(budget).map(
+    ([period, one]) => html`<div key=${period} data-budget=${period}>
+      <${Meter} used=${one.spent_usd} limit=${one.limit_usd} label=${`budget of the ${period}`} text=${`${words.usd(one.spent_usd)} of ${words.usd(one.limit_usd)} this ${period}`} />
+      <span class="muted small-text">${words.usd(one.left_usd)} left${one.held_usd > 0 ? `, ${words.usd(one.held_usd)} held for running calls` : ""}, until ${until(one.resets_at)}</span>
+    </div>`,
+  );

@@ -2,14 +2,15 @@
 
 import { useEffect, useLayoutEffect, useState } from "./vendor/htm-preact.js";
 
-const MAX_ROWS = 500;
+const MAX_TURNS = 500;
 const RETRY_MS = 2000;
 
 let state = {
   needsLogin: false,
   connection: "connecting", // connecting | live | lost
   hello: null,
-  rows: [], // newest first
+  turns: [], // those with a call that ended since the page was opened, newest first
+  isStale: false, // whether the feed brought a call of a turn that began before it
   running: [], // begun and not over, newest first
   more: 0, // rows that the feed left out, since the list was read
   missed: 0, // rows that the feed lost, since the list was read
@@ -119,12 +120,15 @@ export function useAnswer(path, { everyMs = 0 } = {}) {
 
 const byId = (list) => new Map(list.map((item) => [item.id, item]));
 
-/** Put rows into the list: newest first, each once, and no more than the page can show. */
-export function mergeRows(rows, added) {
-  const merged = [...byId([...rows, ...added]).values()];
-  merged.sort((one, other) => other.at - one.at || (other.number ?? 0) - (one.number ?? 0));
-  return merged.slice(0, MAX_ROWS);
+/** Put turns into a list: newest first, each once as it is now, and no more than the page can show. The feed does not know of marks. */
+export function mergeTurns(turns, added) {
+  const known = byId(turns);
+  for (const turn of added) known.set(turn.id, { ...turn, mark: turn.mark ?? known.get(turn.id)?.mark ?? null });
+  return [...known.values()].sort((one, other) => other.at - one.at).slice(0, MAX_TURNS);
 }
+
+/** Remember the mark of a turn that was marked here. */
+export const markTurn = (id, mark) => store.set((state) => ({ turns: state.turns.map((turn) => (turn.id === id ? { ...turn, mark } : turn)) }));
 
 function takeHello(hello) {
   store.set({
@@ -140,6 +144,7 @@ function takeHello(hello) {
 function takeBatch(batch) {
   store.set((state) => {
     const over = byId(batch.rows ?? []);
+    const ended = [...over.values()].filter((row) => row.turn).map((row) => ({ ...row.turn, replica: row.replica }));
     const known = byId(state.running);
     const begun = byId(batch.begun ?? []);
     // A call that moved to another target comes again: it keeps its place in the list.
@@ -149,7 +154,8 @@ function takeBatch(batch) {
     const isRunning = (call) => !over.has(call.id) && (batch.running?.includes(call.id) ?? true);
     return {
       connection: "live",
-      rows: batch.rows?.length ? mergeRows(state.rows, batch.rows) : state.rows,
+      turns: ended.length ? mergeTurns(state.turns, ended) : state.turns,
+      isStale: state.isStale || ended.some((turn) => turn.kind === "tool_loop" && !turn.replica),
       running: running.filter(isRunning),
       more: state.more + (batch.more ?? 0),
       missed: state.missed + (batch.missed ?? 0),

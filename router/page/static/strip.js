@@ -13,7 +13,7 @@ const sentence = (row) =>
     words.kind(row.turn_kind),
     words.milliseconds(row.duration_ms),
     words.usd(row.cost_usd),
-    row.outcome === "SERVED" ? "" : words.outcome(row.outcome),
+    row.trouble,
     row.hop ? `moved ${row.hop}` : "",
   ]
     .filter(Boolean)
@@ -31,7 +31,7 @@ export const Strip = ({ rows, marked = null }) => html`
     ${rows.map(
       (row) => html`<li key=${row.id} style=${grow(row)} data-block=${row.id} class=${row.hop ? "hops" : ""}>
         <a
-          href=${link("decision", row.id)} title=${sentence(row)} aria-label=${sentence(row)} aria-current=${row.id === marked ? "true" : undefined} ref=${row.id === marked ? show : undefined}
+          href=${link("turn", row.id)} title=${sentence(row)} aria-label=${sentence(row)} aria-current=${row.id === marked ? "true" : undefined} ref=${row.id === marked ? show : undefined}
           class=${`cell ${row.tier ?? "none"} ${row.turn_kind ?? ""}`}
         >${row.hop === "up" ? "↑" : row.hop === "down" ? "↓" : ""}${STOPPED.has(row.outcome) ? html`<span data-interrupt>×</span>` : null}</a>
       </li>`,

@@ -82,16 +82,18 @@ const KINDS = {
 };
 export const kind = (value) => KINDS[value] ?? (value ? value.replaceAll("_", " ") : NOTHING);
 
-const OUTCOMES = {
-  SERVED: "served",
-  REFUSED: "refused",
-  FAILED: "failed",
-  CUT_SHORT: "cut short",
-  ABANDONED: "interrupted",
-  INTERRUPTED: "interrupted",
-  SUPERSEDED: "replaced by a newer message",
-};
-export const outcome = (value) => OUTCOMES[value] ?? (value ? value.toLowerCase().replaceAll("_", " ") : NOTHING);
+/** A session's name: whole where it is short, else its beginning, or the end of a generated id. */
+export function shortSession(session) {
+  const name = (session ?? "").replace(/^[\w-]{1,20}:~?/, "");
+  if (name.length <= 12) return name;
+  return /^[\w-]*[\da-f]{8,}[\w-]*$/i.test(name) ? `…${name.slice(-4)}` : `${name.slice(0, 11)}…`;
+}
 
-/** A session by its client and the end of its id, as `tandem log` shows it. */
-export const shortSession = (session) => (session ? session.slice(-4) : "");
+/** A stretch of time, such as a bar of a plot. */
+export function span(from, until) {
+  const day = new Date(from * 1000).toLocaleDateString("en-GB", { day: "numeric", month: "short" });
+  return until - from >= 86000 ? day : `${day} ${clock(from)} – ${clock(until)}`;
+}
+
+/** What happened, in one sentence: the trouble first, then why it went where it went. */
+export const sentence = (turn) => [turn.trouble, turn.why ?? turn.because].filter(Boolean).join(": ");

@@ -9,11 +9,10 @@ import sqlite3
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
 from typing import Any
 
 from router.contract.entry import COLUMNS, Line, read_line
-from router.contract.past import PageRow, SessionRows, SessionsPage, SessionSums, TargetSeries, TurnsAsked, TurnsPage
+from router.contract.past import PageRow, SessionRows, SessionsPage, SessionSums, TargetSeries, TurnsAsked
 from router.contract.words import PERSONS_KINDS, Outcome, Tier, TurnKind
 
 WITHIN_SECONDS = 0.2
@@ -95,14 +94,8 @@ _OWN_COUNTS = (
 _OWN_VALUES = f"SELECT target, ttft_ms, tokens_per_second {_OWN_STEP} ORDER BY at DESC LIMIT ?"
 
 
-def read_turns(database: sqlite3.Connection, asked: TurnsAsked) -> TurnsPage:
-    walk = Walk(database, asked.before, asked.since, find_filters(asked))
-    rows = [row for number in [*islice(walk, asked.limit)] if (row := _find_row(database, number)) is not None]
-    return TurnsPage(rows, walk.next)
-
-
-def read_session_page(database: sqlite3.Connection, limit: int, before: int | None, caller: str | None) -> SessionsPage:
-    walk = Walk(database, before, 0.0, {"caller": caller} if caller is not None else {}, ("caller", "session"))
+def read_session_page(database: sqlite3.Connection, asked: TurnsAsked) -> SessionsPage:
+    walk = Walk(database, asked, ("caller", "session"))
     known, found = set[tuple[str, ...]](), list[SessionSums]()
     for _ in walk:
         if walk.values in known:
@@ -111,7 +104,7 @@ def read_session_page(database: sqlite3.Connection, limit: int, before: int | No
         whose, session = walk.values
         if session is not None and not walk.was_before(whose, session):
             found += _sum_up_session(database, session, whose)
-        if len(found) >= limit:
+        if len(found) >= asked.limit:
             break
     return SessionsPage(found, walk.next)
 
@@ -196,21 +189,16 @@ def write_walk(filters: Mapping[str, str], columns: tuple[str, ...], *, has_plac
 class Walk:
     """Numbers of matching rows, newest first, until time is up. `next` is the cursor."""
 
-    def __init__(
-        self,
-        database: sqlite3.Connection,
-        before: int | None,
-        since: float,
-        filters: Mapping[str, str],
-        columns: tuple[str, ...] = (),
-    ) -> None:
+    def __init__(self, database: sqlite3.Connection, asked: TurnsAsked, columns: tuple[str, ...] = ()) -> None:
+        filters, before = find_filters(asked), asked.before
         self._database = database
         self._place = self._find_place(before) if before is not None else None
-        query, rest = write_walk(filters, columns, has_place=self._place is not None)
-        led = tuple(value for name, value in filters.items() if name not in rest)
-        self._rows = database.execute(query, (since, *led, *(self._place or ())))
-        self._wanted = tuple(filters[name] for name in rest)
         self._is_over = before is not None and self._place is None
+        ends = self._place or ((asked.until, -1) if asked.until is not None else ())
+        query, rest = write_walk(filters, columns, has_place=bool(ends))
+        led = tuple(value for name, value in filters.items() if name not in rest)
+        self._rows = database.execute(query, (asked.since, *led, *ends))
+        self._wanted = tuple(filters[name] for name in rest)
         self.values: tuple[str, ...] = ()
         self.next: int | None = None
 
@@ -240,11 +228,6 @@ class Walk:
             self._place is not None
             and self._database.execute(_IS_NEWER, (session, caller, *self._place)).fetchone() is not None
         )
-
-
-def _find_row(database: sqlite3.Connection, number: int) -> PageRow | None:
-    row = _read_row(database.execute(f"{_ROW} WHERE sequence = ?", (number,)).fetchone())
-    return row._replace(tier_before=_tier_before(database, row.line, number)) if row is not None else None
 
 
 def _read_row(row: tuple[Any, ...] | None) -> PageRow | None:

@@ -20,6 +20,7 @@ from router.contract.past import (
     CallerSums,
     CallSums,
     ExpectedSums,
+    FoundCall,
     Marks,
     RecentCalls,
     RecordedCall,
@@ -34,7 +35,7 @@ from router.contract.past import (
 )
 from router.contract.spending import UNITS_PER_USD, Span
 from router.contract.words import PERSONS_KINDS, Outcome, Tier, TurnKind
-from router.stores.sqlite import pages
+from router.stores.sqlite import pages, turn_pages
 from router.stores.sqlite.files import open_ledger
 from router.stores.sqlite.lock import find_owner
 from router.stores.sqlite.marks import count_misjudged, read_marks, read_misjudged, read_newer
@@ -171,7 +172,7 @@ class SqliteEntryReader:
         calls: list[RecordedCall] = []
         oldest: dict[tuple[str, str], int] = {}
         with open_ledger(self.path) as database:
-            begun, waiting = 0, set[tuple[str, str]]()
+            begun, waiting, should_be = 0, set[tuple[str, str]](), read_misjudged(database)
             looked = {"since": since, "caller": caller, "rows": _MAX_ROWS}
             for *values, decision, sequence in database.execute(_NEWEST, looked):
                 if begun >= turns and not waiting:
@@ -188,7 +189,7 @@ class SqliteEntryReader:
                     waiting.discard(key)
                 else:
                     continue
-                calls.append(RecordedCall(line, decision))
+                calls.append(RecordedCall(line, decision, should_be.get(line.id)))
                 oldest[key] = sequence
             sessions = sorted({session for _, session in oldest})
             rows = database.execute(_BEGINNINGS.format(marks=", ".join("?" * len(sessions))), sessions)
@@ -197,11 +198,15 @@ class SqliteEntryReader:
 
     def read_turns(self, asked: TurnsAsked) -> TurnsPage:
         with self._open_page() as database:
-            return pages.read_turns(database, asked)
+            return turn_pages.read_turns(database, asked)
 
-    def read_session_page(self, limit: int, before: int | None, caller: str | None) -> SessionsPage:
+    def read_turn(self, request_id: str, caller: str | None) -> list[FoundCall]:
         with self._open_page() as database:
-            return pages.read_session_page(database, limit, before, caller)
+            return turn_pages.read_turn(database, request_id, caller)
+
+    def read_session_page(self, asked: TurnsAsked) -> SessionsPage:
+        with self._open_page() as database:
+            return pages.read_session_page(database, asked)
 
     def read_session(self, session: str, caller: str | None, limit: int) -> SessionRows | None:
         with self._open_page() as database:

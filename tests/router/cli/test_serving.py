@@ -1,7 +1,11 @@
 """What one process does around its requests: file handles and large pages. Its start, signals and end are tested as a process of `serve`."""
 
+import asyncio
 import mmap
+import os
+import re
 import resource
+import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +18,8 @@ from router.config.load import find_config, load_config
 from router.contract.keys import KeyRing
 from router.wiring.build import known_names
 from tests.conftest import SIMULATED
+from tests.tools.configs import load_text
+from tests.tools.keyed import KEYS, Callers
 
 MAPS = b"""\
 aaaac6479000-aaaac6dd4000 rw-p 00000000 00:00 0                          [heap]
@@ -132,6 +138,32 @@ def test_who_receives_the_words_of_turns_in_doubt_is_said_at_the_start(here):
     loaded = load_config(find_config(None), known_names())
 
     assert "Second opinion: simulated-fast (simulated) receives the words of turns in doubt." in welcome(loaded, "http://x")
+
+
+def test_the_page_is_named_at_the_start_unless_it_is_off(here):
+    shown, off = (load_text(SIMULATED + extra) for extra in ("", "page: false\n"))
+
+    assert "Page        http://x/\n" in welcome(shown, "http://x")
+    assert "Page" not in welcome(off, "http://x")
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+async def test_the_examples_of_the_start_are_answered_with_the_key_that_they_name(start, tmp_path):
+    callers = Callers(tmp_path, ada={})
+    tandem = await start(SIMULATED + KEYS)
+    key = callers["ada"]["authorization"].removeprefix("Bearer ")
+    examples = re.findall(r"curl .*", welcome(tandem.loaded, tandem.url))
+
+    for example in examples:
+        shell = await asyncio.create_subprocess_shell(
+            example, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL, env={**os.environ, "TANDEM_KEY": key}
+        )
+        out, _ = await shell.communicate()
+        assert out.startswith(b"HTTP/1.1 200"), out
+
+    assert len(examples) == 2
+    assert "export TANDEM_KEY=tdm_… " in welcome(tandem.loaded, tandem.url)
+    assert key not in welcome(tandem.loaded, tandem.url)
 
 
 def test_where_keys_are_needed_the_first_requests_have_one_and_the_page_is_named(here):

@@ -2,13 +2,12 @@
 
 import itertools
 import re
-from pathlib import Path
 
 import pytest
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from router.config.faults import Fault, as_fault, check_block, close_to, how_to_install, missing_extra
+from router.config.faults import Fault, as_fault, check_block, close_to, missing_extra
 from router.config.load import ConfigError
 from router.config.models import RELEASE, Config
 from router.config.settings import fields_of, inner_block
@@ -112,14 +111,6 @@ def test_a_fault_of_a_rule_says_its_number_as_explanations_count_it():
     assert fault.path == "rules[0].tier"
     assert str(fault).startswith("rules[0].tier (rule 1): must be 'fast' or 'deep', not 'turbo'")
     assert str(Fault("policies[0]", "x")) == "policies[0]: x"
-
-
-def test_an_extra_comes_from_the_locks_in_a_checkout_and_from_the_package_elsewhere(monkeypatch):
-    assert how_to_install("litellm") == "make setup-litellm"
-
-    monkeypatch.setattr(Path, "is_file", lambda path: False)
-
-    assert how_to_install("litellm") == "pip install 'tandem-router[litellm]'"
 
 
 def test_a_place_that_has_a_fault_already_gets_no_second_one():

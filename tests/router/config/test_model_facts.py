@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from router.config.faults import how_to_install
 from router.config.load import ConfigError
 from router.config.model_facts import read_facts
+from router.contract.extras import how_to_install
 from router.contract.target import Price, PriceStep
 from router.contract.words import Feature
 from tests.tools.configs import load_text

@@ -27,3 +27,10 @@ def test_two_troubles_of_one_budget_have_the_same_place_and_those_of_a_target_of
 
     assert near.place == spent.place
     assert near.place != target.place
+
+
+def test_a_hint_is_one_that_its_reader_can_follow():
+    of_target, _, of_budget = visible_to("ada", ALL, is_admin=False)
+
+    assert of_target.hint == "ask the operator of this router"
+    assert of_budget.hint == "wait until then, or ask the operator of this router for more"

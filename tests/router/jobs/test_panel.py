@@ -9,6 +9,7 @@ import pytest
 from router.contract.caller import LOCAL, Caller
 from router.contract.errors import RateLimited
 from router.contract.job import JobState
+from router.contract.rights import EVERYTHING, Rights
 from router.contract.stores import StoreUnusable
 from router.edge.control.panel import Asked
 from router.jobs.jobs import Jobs, read_figures
@@ -59,19 +60,28 @@ async def test_jobs_are_listed_newest_first_a_page_at_a_time(simulated):
 
 
 @pytest.mark.parametrize(
-    ("caller", "key", "listed"),
-    [(LOCAL, None, ["resp_1"]), (LOCAL, "k_1", ["resp_1"]), (ANN, None, ["resp_1"]), (Caller("key-b"), None, [])],
+    ("caller", "key", "rights", "titles"),
+    [
+        (LOCAL, None, EVERYTHING, ["plan"]),
+        (ANN, None, EVERYTHING, ["plan"]),
+        (Caller("key-b"), None, EVERYTHING, ["plan"]),
+        (LOCAL, "k_1", EVERYTHING, [""]),
+        (ANN, "k_1", Rights(), ["plan"]),
+        (Caller("bob"), "k_1", Rights(), []),
+    ],
 )
-async def test_a_caller_that_is_known_by_a_targets_key_alone_is_no_admin(caller, key, listed):
+async def test_jobs_are_listed_to_everybody_without_keys_and_else_to_their_caller_and_without_titles_to_an_admin(
+    caller, key, rights, titles
+):
     store = MemoryJobs(keep_seconds=3_600.0)
-    await store.add(make_job("resp_1", ANN), MANY)
+    await store.add(make_job("resp_1", ANN, title="plan"), MANY)
     (jobs := Jobs(lambda: store)).open_now()
     pages = Responses(SimpleNamespace(state=SimpleNamespace(responses=None)), jobs).pages
     page = next(page for page in pages if page.path == "/tandem/jobs")
 
-    answer = await page.answer(Asked("req_1", caller, {}, {}, {}, None, key=key))
+    answer = await page.answer(Asked("req_1", caller, {}, {}, {}, None, rights, key))
 
-    assert [job["id"] for job in json.loads(answer.body)["data"]] == listed
+    assert [job["title"] for job in json.loads(answer.body)["data"]] == titles
     await store.close()
 
 

@@ -211,8 +211,9 @@ async def test_a_spent_budget_is_refused_until_it_is_full_again(listen):
             await spend(budgets, 0.05, prompt_tokens=97_440)
 
     needed = "this request needs 0.10 USD for its prompt and a short answer."
-    words = f"your daily budget of 1.00 USD is used up: 0.95 USD is spent, and {needed}"
-    assert caught.value.message == f"{words} It is full again at 2026-11-17 00:00 UTC"
+    assert caught.value.message == (
+        f"0.05 USD of your daily budget of 1.00 USD is left, and {needed} It is full again at 2026-11-17 00:00 UTC"
+    )
     assert caught.value.retry_after_seconds == 12 * 3_600
     assert [(event["event"], event["spent_usd"]) for event in read()] == [("budget.near", 0.8), ("budget.spent", 0.95)]
     clock.now += 12 * 3_600
@@ -225,7 +226,7 @@ async def test_of_two_budgets_that_are_spent_the_later_reset_is_told_in_the_zone
     budgets = make_budgets(both, now=lambda: NOON, zone=ZoneInfo("Asia/Tokyo"))
     await spend(budgets, 0.09, both)
 
-    with pytest.raises(BudgetSpent, match="monthly budget of 0.10 USD is used up.* at 2026-12-01 00:00 JST"):
+    with pytest.raises(BudgetSpent, match="monthly budget of 0.10 USD is left.* at 2026-12-01 00:00 JST"):
         await spend(budgets, 0.09, both, prompt_tokens=20_000)
 
 
@@ -541,17 +542,37 @@ async def test_a_budget_is_near_from_warn_at_on_and_no_longer_the_next_day():
     assert budgets.find_troubles() == []
 
 
-async def test_a_budget_is_spent_from_the_first_refusal_on():
+async def test_a_budget_that_was_too_small_for_a_request_says_what_is_left_until_another_is_served():
     clock = HandClock(NOON)
     budgets = make_budgets(ONE, now=clock)
-    await spend(budgets, 0.95)
+    await spend(budgets, 0.70)
     clock.now = NOON + 60.0
 
-    await refuse(budgets)
+    with pytest.raises(BudgetSpent):
+        await spend(budgets, 0.05, prompt_tokens=400_000)
 
     (notice,) = budgets.find_troubles()
-    assert (notice.kind, notice.since) == ("budget_spent", NOON + 60.0)
-    assert notice.text == "ada: the daily budget of 1.00 USD is used up until 2026-11-17 00:00 UTC"
+    assert (notice.kind, notice.since) == ("budget_near", NOON + 60.0)
+    left = "ada: 0.30 USD of the daily budget of 1.00 USD is left, too little for the last request"
+    assert notice.text == f"{left}; it is full again at 2026-11-17 00:00 UTC"
+    assert notice.hint == "tandem keys set ada --daily-usd AMOUNT"
+    await spend(budgets, 0.01)
+    assert budgets.find_troubles() == []
+
+
+async def test_a_budget_of_which_nothing_is_left_is_used_up_and_a_refusal_says_no_more(listen):
+    budgets = make_budgets(ONE, now=HandClock(NOON))
+    await spend(budgets, 1.0)
+
+    with pytest.raises(BudgetSpent) as caught:
+        await spend(budgets, 0.01)
+
+    assert caught.value.message == "your daily budget of 1.00 USD is used up. It is full again at 2026-11-17 00:00 UTC"
+    (notice,) = budgets.find_troubles()
+    assert (notice.kind, notice.text) == (
+        "budget_spent",
+        "ada: the daily budget of 1.00 USD is used up until 2026-11-17 00:00 UTC",
+    )
 
 
 async def test_a_budget_of_which_nothing_is_left_is_spent_without_a_refusal():

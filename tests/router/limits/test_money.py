@@ -5,7 +5,7 @@ import pytest
 from router.contract.errors import BudgetSpent
 from router.contract.rights import Rights
 from router.contract.spending import UNITS_PER_USD
-from tests.router.limits.spending import decided_for, ended, exchange_of, make_budgets, open_for, opened
+from tests.router.limits.spending import decided_for, ended, exchange_of, hold, make_budgets, open_for, opened
 from tests.router.limits.test_budgets import DIME, ONE, SPARK, spend, spent
 from tests.tools.allowances import Pool
 
@@ -24,10 +24,10 @@ async def test_what_is_reached_of_the_day_is_kept_while_the_month_is_asked_for()
     both = Rights(daily_usd=1.0, monthly_usd=10.0)
     budgets = make_budgets(both, allowance=ReturningPool())
 
-    await spend(budgets, 0.03, both)
+    async with hold(budgets, exchange_of(), decided_for(SPARK, **DIME), both):
+        held = spent(budgets), spent(budgets, period="month")
 
-    assert spent(budgets) == (0.03, 0.0)
-    assert spent(budgets, period="month") == (0.03, 0.0)
+    assert held == ((0.0, 0.1), (0.0, 0.1))
 
 
 async def test_what_was_reached_of_the_day_is_free_again_where_the_month_has_too_little():

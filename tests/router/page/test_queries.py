@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from router.contract.past import PageRow
 from router.contract.target import Price
+from router.contract.words import Outcome, TurnKind
 from router.page.queries import cost_of_hop, wait_of_hop
 from tests.tools.http import call, chat
 from tests.tools.kept import ANN, BOB, LINE, make_entry
@@ -34,16 +35,79 @@ async def tandem(start, tmp_path):
     return await start(CONFIG)
 
 
-async def test_turns_have_every_field_of_a_line_and_the_pages_own(tandem):
+async def test_turns_come_in_pages_and_have_what_their_calls_came_to(tandem):
     shown = (await call(tandem.port, "/tandem/turns?limit=2")).json
     rest = (await call(tandem.port, f"/tandem/turns?before={shown['next']}")).json
 
-    assert [row["id"] for row in (*shown["rows"], *rest["rows"])] == ["req_3", "req_2", "req_1"]
+    assert [turn["id"] for turn in (*shown["turns"], *rest["turns"])] == ["req_3", "req_2", "req_1"]
     assert rest["next"] is None
-    row = shown["rows"][1]
-    assert (row["number"], row["hop"], row["decided_by"], row["streaming"], row["attempts"]) == (2, "up", "estimate", True, 1)
-    assert "words" not in row
-    assert "request_id" not in row
+    turn = shown["turns"][1]
+    assert (turn["tier"], turn["target"], turn["calls"], turn["cost_usd"], turn["outcome"]) == (
+        "deep",
+        "sage",
+        1,
+        0.25,
+        "SERVED",
+    )
+    assert "words" not in turn
+
+
+def of_one_turn(*, until: int = 4) -> list:
+    """An ask on fast with tool calls, the third of which deep served."""
+    loop = {"session": "w", "turn_kind": TurnKind.TOOL_LOOP}
+    tiers = {3: {"tier": "deep", "target": "sage", "because": "spark failed (503), so sage answers: call 3 of a turn on fast"}}
+    ask = make_entry("req_1", ANN, at=NOW - 40, session="w", cost_usd=0.1)
+    more = [make_entry(f"req_{n}", ANN, at=NOW - 40 + n, cost_usd=0.1, **loop, **tiers.get(n, {})) for n in range(2, until + 1)]
+    return [ask, *more]
+
+
+async def test_a_turn_is_one_row_with_its_hops_and_opens_to_its_calls(start, tmp_path):
+    write_ledger(tmp_path / "test.db", *of_one_turn())
+    tandem = await start(CONFIG)
+
+    (turn,) = (await call(tandem.port, "/tandem/turns?tier=deep")).json["turns"]
+    opened = (await call(tandem.port, "/tandem/turns/req_4")).json
+
+    assert (turn["id"], turn["calls"], turn["tier"], turn["cost_usd"]) == ("req_1", 4, "fast", pytest.approx(0.4))
+    assert [(hop["id"], hop["call"], hop["hop"]) for hop in turn["hops"]] == [("req_3", 3, "up"), ("req_4", 4, "down")]
+    assert turn["hops"][0]["because"].startswith("spark failed (503), so sage answers")
+    assert opened["turn"] == turn
+    assert [row["id"] for row in opened["rows"]] == ["req_1", "req_2", "req_3", "req_4"]
+    assert (await call(tandem.port, "/tandem/turns/req_9")).status == 404
+
+
+async def test_a_turn_whose_calls_are_on_two_pages_is_shown_once_and_whole(start, tmp_path):
+    others = [make_entry(f"other_{n}", BOB, at=NOW - 38.5, session=f"o{n}") for n in range(2)]
+    write_ledger(tmp_path / "test.db", *of_one_turn(until=2), *others, *of_one_turn()[2:])
+    tandem = await start(CONFIG)
+
+    first = (await call(tandem.port, "/tandem/turns?limit=2")).json
+    second = (await call(tandem.port, f"/tandem/turns?before={first['next']}")).json
+
+    assert [(turn["id"], turn["calls"]) for turn in (*first["turns"], *second["turns"])] == [
+        ("req_1", 4),
+        ("other_1", 1),
+        ("other_0", 1),
+    ]
+
+
+async def test_a_mark_shows_in_its_turn_which_can_be_marked_only_where_a_choice_was_made(start, tmp_path):
+    path = tmp_path / "test.db"
+    refused = {"outcome": Outcome.REFUSED, "status": 429, "error": "budget_spent", "tier": None, "target": None}
+    write_ledger(
+        path,
+        make_entry("req_1", ANN, at=NOW - 30, session="s", decision='{"v":3,"tier":"fast","decided_by":"estimate"}'),
+        make_entry("req_2", ANN, at=NOW - 20, session="t", **refused),
+        make_entry("req_3", ANN, at=NOW - 10, session="u", turn_kind=TurnKind.SIDE),
+    )
+    tandem = await start(CONFIG)
+    before = (await call(tandem.port, "/tandem/turns")).json["turns"]
+
+    await call(tandem.port, "/tandem/wrong/req_1", b'{"tier": "deep"}')
+
+    after = (await call(tandem.port, "/tandem/turns")).json["turns"]
+    assert [(turn["id"], turn["mark"]) for turn in after] == [("req_3", None), ("req_2", None), ("req_1", "deep")]
+    assert [turn["can_be_marked"] for turn in before] == [turn["can_be_marked"] for turn in after] == [False, False, True]
 
 
 async def test_a_session_is_summed_up_and_its_hops_are_shown(tandem):
@@ -73,8 +137,8 @@ async def test_a_caller_sees_its_own_rows_and_an_admin_all(start, tmp_path):
     tandem = await start(KEYS + CONFIG)
 
     async def ids(name: str, query: str = "") -> list[str]:
-        rows = (await call(tandem.port, f"/tandem/turns{query}", headers=callers[name])).json["rows"]
-        return [row["id"] for row in rows]
+        turns = (await call(tandem.port, f"/tandem/turns{query}", headers=callers[name])).json["turns"]
+        return [turn["id"] for turn in turns]
 
     assert await ids("ann") == await ids("ann", "?caller=bob") == ["req_2", "req_1"]
     assert await ids("boss") == ["req_3", "req_2", "req_1"]
@@ -84,6 +148,7 @@ async def test_a_caller_sees_its_own_rows_and_an_admin_all(start, tmp_path):
     sessions = (await call(tandem.port, "/tandem/sessions", headers=callers["bob"])).json["sessions"]
     assert [sums["session"] for sums in sessions] == ["t"]
     assert (await call(tandem.port, "/tandem/series", headers=callers["ann"])).json["targets"].keys() == {"spark", "sage"}
+    assert (await call(tandem.port, "/tandem/turns/req_3", headers=callers["ann"])).status == 404
     assert (await call(tandem.port, "/tandem/turns")).status == 401
 
 
@@ -91,15 +156,15 @@ async def test_words_are_shown_to_those_who_ask_where_texts_are_kept(start, tmp_
     fill(tmp_path)
     tandem = await start(TEXTS)
 
-    asked = (await call(tandem.port, "/tandem/turns?words=1")).json["rows"]
-    unasked = (await call(tandem.port, "/tandem/turns")).json["rows"]
+    asked = (await call(tandem.port, "/tandem/turns?words=1")).json["turns"]
+    unasked = (await call(tandem.port, "/tandem/turns")).json["turns"]
 
-    assert [row["words"] for row in asked] == [None, None, "typed for req_1"]
-    assert not any("words" in row for row in unasked)
+    assert [turn["words"] for turn in asked] == [None, None, "typed for req_1"]
+    assert not any("words" in turn for turn in unasked)
 
 
 async def test_words_stay_hidden_where_texts_are_not_kept(tandem):
-    assert not any("words" in row for row in (await call(tandem.port, "/tandem/turns?words=1")).json["rows"])
+    assert not any("words" in turn for turn in (await call(tandem.port, "/tandem/turns?words=1")).json["turns"])
 
 
 @pytest.mark.parametrize(
@@ -127,7 +192,7 @@ async def test_a_wrong_question_names_its_field(tandem, query, param):
 async def test_ten_years_of_rows_are_bounded_to_a_page(tandem):
     reply = await call(tandem.port, f"/tandem/turns?since={10 * 365 * 86_400}&limit=1000000")
 
-    assert (reply.status, len(reply.json["rows"])) == (200, 3)
+    assert (reply.status, len(reply.json["turns"])) == (200, 3)
 
 
 async def test_without_a_ledger_there_is_nothing_to_look_back_at_and_the_feed_goes_on(start):

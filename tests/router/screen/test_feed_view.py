@@ -39,6 +39,19 @@ def test_a_row_whose_beginning_was_missed_is_a_line_too():
     assert "quick edit: typo" in Shown().take("batch", rows=[make_row("req_1")])[-1]
 
 
+def test_a_turn_of_another_router_has_its_name_before_the_reason():
+    shown = Shown()
+    during = shown.take("hello", **make_hello(running=[{**make_begun("req_1"), "replica": "two"}]))
+    after = shown.take("batch", rows=[{**make_row("req_1"), "replica": "two"}, make_row("req_2")])
+
+    assert "two: quick edit: typo" in during[-1]
+    assert [("two: " in line) for line in after[-2:]] == [True, False]
+
+
+def test_a_job_goes_by_its_id():
+    assert "job 8f3c " in Shown().take("hello", **make_hello(running=[{**make_begun("req_1"), "job": "resp_18f3c"}]))[-1]
+
+
 def test_a_row_that_is_sent_again_is_shown_once():
     shown = Shown()
     first = shown.take("batch", rows=[make_row("req_1")])

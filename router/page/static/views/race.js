@@ -77,7 +77,7 @@ function Side({ tier, side, race, other }) {
             ["First token", words.milliseconds(done?.ttft_ms ?? side?.firstMs)],
             ["Tokens out", words.count(done?.output_tokens)],
             ["Cost", words.usd(done?.cost_usd)],
-            ...(done?.id ? [["Call", html`<a href=${link("decision", done.id)}>show</a>`]] : []),
+            ...(done?.id ? [["Call", html`<a href=${link("turn", done.id)}>show</a>`]] : []),
           ]}
         />
       </div>

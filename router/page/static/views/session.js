@@ -1,7 +1,8 @@
-// Session: its turns as a strip of fast and deep, its hops with their cost, and every call.
+// Session: its calls as a strip of fast and deep, its hops with their cost, and its turns.
 
 import { html } from "../vendor/htm-preact.js";
-import { Answered, Block, Calls, Facts, Head, Hop, inOut, link, numbers, pathOfSession } from "../parts.js";
+import { Answered, Block, Copy, Facts, Head, Hop, inOut, link, numbers, pathOfSession, Turns } from "../parts.js";
+import { readScope } from "../scope.js";
 import { seesCallers, useAnswer } from "../store.js";
 import { Strip } from "../strip.js";
 import * as words from "../words.js";
@@ -22,7 +23,7 @@ const Hops = ({ rows }) => {
       <${Head} of=${HOPS} />
       <tbody>${hops.map(
         (row) => html`<tr data-hop-row=${row.id}>
-          <td><a href=${link("decision", row.id)}>${words.time(row.at)}</a></td>
+          <td><a href=${link("turn", row.id)}>${words.time(row.at)}</a></td>
           <td><${Hop} hop=${row.hop} /> ${row.tier}</td>
           <td>${row.because}</td>
           ${numbers(words.seconds(row.hop_seconds), words.usd(row.hop_cost_usd))}
@@ -33,13 +34,14 @@ const Hops = ({ rows }) => {
 
 function Shown({ id, found }) {
   const { session, rows } = found;
-  const stopped = rows.filter((row) => row.outcome === "INTERRUPTED" || row.outcome === "SUPERSEDED").length;
+  const turns = useAnswer(`/tandem/turns?${new URLSearchParams({ session: id, caller: session.caller, limit: 200 })}`);
+  const stopped = rows.filter((row) => ["ABANDONED", "INTERRUPTED", "SUPERSEDED"].includes(row.outcome)).length;
   return html`
     <div data-session=${id}>
       <div class="title"><h1>${session.client ?? "unknown"} <span class="muted">${words.shortSession(id)}</span></h1></div>
       <${Facts}
         of=${[
-          ...(seesCallers() ? [["Caller", session.caller]] : []),
+          ...(seesCallers() ? [["Person", session.caller]] : []),
           ["Began", words.time(session.began_at)],
           ["Last call", words.time(session.ended_at)],
           ["Turns", html`<span class="fast">${session.fast_turns} fast</span>, <span class="deep">${session.deep_turns} deep</span>`],
@@ -56,8 +58,8 @@ function Shown({ id, found }) {
         <p class="legend muted"><span><i class="cell fast"></i> fast</span><span><i class="cell deep"></i> deep</span><span>↑ ↓ changed tier</span><span>× interrupted</span><span>wider: took longer</span></p>
       </div>
       <${Block} title="Changes of tier"><${Hops} rows=${rows} /><//>
-      <section><h2>Calls</h2><${Calls} rows=${rows} label="Calls of the session, oldest first" /></section>
-      <p class="muted id">${id}</p>
+      <section><h2>Turns</h2><${Answered} answer=${turns} what="its turns">${(list) => html`<${Turns} turns=${list.turns} scope=${readScope(new URLSearchParams())} label="Turns of the session, newest first" />`}<//></section>
+      <p class="muted id">${id} <${Copy} text=${id} /></p>
     </div>`;
 }
 

@@ -1,12 +1,12 @@
 // Targets: how quick each is, now and over time, and what keeps it from serving.
 
 import { html, useMemo } from "../vendor/htm-preact.js";
-import { Answered, Choice, numbers, Table, Tier } from "../parts.js";
+import { Answered, numbers, Table, Tier } from "../parts.js";
 import { Plot } from "../plots.js";
+import { addressOf, RANGES, readScope, ScopeBar } from "../scope.js";
 import { useAnswer } from "../store.js";
 import * as words from "../words.js";
 
-const SPANS = { "15m": ["15 min", 900], "1h": ["1 hour", 3600], "24h": ["24 hours", 86400], "7d": ["7 days", 604800] };
 const STATS_MS = 3000;
 const SERIES_MS = 30000;
 
@@ -68,7 +68,7 @@ function linesOf(targets, field, more) {
   });
 }
 
-function Plots({ series, span }) {
+function Plots({ series, span, scope }) {
   const first = useMemo(() => linesOf(series.targets, "ttft_ms", "ttft_p95_ms"), [series]);
   const speed = useMemo(() => linesOf(series.targets, "tokens_per_second"), [series]);
   const sum = (values) => values.reduce((before, value) => before + value, 0);
@@ -78,20 +78,20 @@ function Plots({ series, span }) {
       <${Plot} name="speed" title="Tokens a second" at=${series.at} lines=${speed} format=${words.whole} span=${span} />
     </div>
     <ul class="legend">${speed.map(
-      ({ label, tier, order }) => html`<li key=${label}><i class=${`dash ${tier} ${order ? "second" : ""}`}></i>${label} <span class="muted">${words.many(sum(series.targets[label].calls), "call")}, ${words.many(sum(series.targets[label].errors), "error")}</span></li>`,
+      ({ label, tier, order }) => html`<li key=${label}><i class=${`dash ${tier} ${order ? "second" : ""}`}></i><a href=${addressOf("turns", scope, { target: label })}>${label}</a> <span class="muted">${words.many(sum(series.targets[label].calls), "call")}, ${words.many(sum(series.targets[label].errors), "error")}</span></li>`,
     )}</ul>`;
 }
 
 export default function Targets({ query }) {
-  const span = query.get("span") in SPANS ? query.get("span") : "1h";
+  const scope = { ...readScope(query), from: "", until: "", client: "", target: "", tier: "", outcome: "" };
   const stats = useAnswer("/tandem/stats", { everyMs: STATS_MS });
-  const series = useAnswer(`/tandem/series?span=${span}`, { everyMs: SERIES_MS });
+  const series = useAnswer(`/tandem/series?span=${scope.range}${scope.caller && `&caller=${encodeURIComponent(scope.caller)}`}`, { everyMs: SERIES_MS });
   return html`
     <section data-view="targets">
       <div class="tools"><h1>Targets</h1>
-        <${Choice} label="Span" value=${span} options=${Object.entries(SPANS).map(([value, [label]]) => [value, label, `#/targets?span=${value}`])} />
+        <${ScopeBar} view="targets" scope=${scope} />
       </div>
-      <${Answered} answer=${series} what="figures">${(found) => html`<${Plots} series=${found} span=${SPANS[span][1]} />`}<//>
+      <${Answered} answer=${series} what="figures">${(found) => html`<${Plots} series=${found} span=${RANGES[scope.range][1]} scope=${scope} />`}<//>
       <h2>Now</h2>
       <${Answered} answer=${stats} what="targets">${(found) => html`<${Live} stats=${found} />`}<//>
     </section>`;

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from router.cli.routers import note_router, record_of
 from router.cli.setup import findings
 from router.cli.setup.findings import (
     NOTE,
@@ -22,12 +23,15 @@ from router.cli.setup.findings import (
     look_at_windows,
     say_findings,
 )
+from router.config.load import load_config
 from router.stores.folders import make_folders
 from router.stores.sqlite.migrate import prepare
 from router.stores.sqlite.schemas import JOBS, LEDGER, RESPONSES
+from router.wiring.build import known_names
 from tests.conftest import SIMULATED
 from tests.tools.certificates import LEAF, TLS, write_pair
 from tests.tools.configs import load_text
+from tests.tools.ports import keepable_port
 from tests.tools.running import two_targets
 
 
@@ -158,6 +162,44 @@ async def test_a_router_that_runs_already_is_recognised(simulated, tmp_path):
     found = await asyncio.to_thread(look_at_port, loaded)
 
     assert found == Finding("port", "ok", f"127.0.0.1:{simulated.port}: a Tandem router is running there")
+
+
+@pytest.mark.parametrize(
+    ("config", "fingerprint", "state", "text"),
+    [
+        ("config.yaml", "", "ok", "a Tandem router is running there with this config"),
+        ("config.yaml", "older", "warn", "a Tandem router is running there with this config as it was before"),
+        ("elsewhere.yaml", "", "warn", "a Tandem router is running there with another config, {tmp_path}/elsewhere.yaml"),
+        (None, "", "warn", "a Tandem router is running there with another config, the built-in default"),
+    ],
+)
+async def test_a_router_that_runs_with_another_config_is_told_apart(
+    simulated, tmp_path, monkeypatch, config, fingerprint, state, text
+):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    file = tmp_path / "config.yaml"
+    file.write_text(f"server: {{port: {simulated.port}}}\n{SIMULATED}")
+    loaded = load_config(file, known_names())
+    path = tmp_path / config if config else None
+    record = record_of(loaded, path, simulated.url, "", has_ledger=False)
+    note_router(record._replace(fingerprint=fingerprint or loaded.fingerprint))
+
+    found = await asyncio.to_thread(look_at_port, loaded)
+
+    assert (found.state, found.text) == (state, f"127.0.0.1:{simulated.port}: {text.format(tmp_path=tmp_path)}")
+    assert bool(found.hint) is (state == "warn")
+
+
+async def test_a_router_of_this_config_at_another_address_is_named(simulated, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    file = tmp_path / "config.yaml"
+    file.write_text(f"server: {{port: {keepable_port()}}}\n{SIMULATED}")
+    loaded = load_config(file, known_names())
+    note_router(record_of(loaded, file, simulated.url, "", has_ledger=False))
+
+    found = await asyncio.to_thread(look_at_port, loaded)
+
+    assert found.text.endswith(f" is free; a router with this config is running at {simulated.url}")
 
 
 def test_a_key_is_told_by_where_it_comes_from(tmp_path, monkeypatch):
