@@ -111,13 +111,16 @@ def _readable(report: Report) -> str:
             f" of {total.judged} turns known to be quick or long"
         )
     if total.timed:
-        saved = total.before.done_seconds - total.after.done_seconds
+        saved = total.before.seconds - total.after.seconds
         lines.append(f"time to done   {_saved(saved)} over {total.timed} turns of known size")
         lines += ["", *_compare(report)]
     for name, rows in (("kind", report.by_kind), ("client", report.by_client), ("turned out", report.by_size)):
         lines += ["", *_table(name, rows)]
     if report.regrets:
-        lines += ["", "signs of regret: " + ", ".join(f"{n.replace('_', ' ')} {c}" for n, c in sorted(report.regrets.items()))]
+        lines += [
+            "",
+            "signs of a wrong tier: " + ", ".join(f"{n.replace('_', ' ')} {c}" for n, c in sorted(report.regrets.items())),
+        ]
     lines += [f"\n{note}" for note in _notes(report)]
     lines += [_example(example) for example in report.examples]
     return "\n".join(lines)
@@ -132,7 +135,7 @@ def _compare(report: Report) -> list[str]:
     rows = [
         [
             name,
-            duration(side.done_seconds),
+            duration(side.seconds),
             duration(side.redo_seconds),
             money(side.usd),
             _wrong(side, total),
@@ -167,7 +170,7 @@ def _table(name: str, rows: Mapping[str, Row]) -> list[str]:
             str(row.turns),
             _share(row.before.fast, row.turns),
             _share(row.after.fast, row.turns),
-            _signed(row.before.done_seconds - row.after.done_seconds),
+            _signed(row.before.seconds - row.after.seconds),
             duration(row.after.redo_seconds),
             _share(row.after.right, row.judged),
             _wrong(row.after, row),
