@@ -21,6 +21,7 @@ from router.contract.rights import Rights
 from router.contract.target import LimitWindow, Quota
 from router.edge.control.metrics import Figures
 from router.edge.control.panel import Asked
+from router.edge.control.savings import Looks
 from router.jobs.jobs import read_figures
 from router.loop.supervisor import restarts
 from router.sessions.ended_jobs import EndedJobs
@@ -63,9 +64,12 @@ SHARED = SimpleNamespace(
 )
 
 
+SAVINGS = {name: {"seconds": 1.0, "usd": 1.0, "turns": 1} for name in ("spent", "all_deep", "saved", "redone")}
+
+
 @pytest.fixture
 async def served(monkeypatch) -> str:
-    """What a router serves that has everything: quotas, limits, budgets, a ledger, callers, regret, background jobs and other routers."""
+    """What a router serves that has everything: quotas, limits, budgets, a ledger, callers, savings, background jobs and other routers."""
     road = FakeRoad()
     target = make_target(quota=Quota(requests_per_minute=60, max_wait_seconds=5.0))
     road.plan = FakePlan(targets={"spark": target}, keys=KeyRing([], {"ada": Rights(daily_usd=1.0)}))
@@ -80,7 +84,7 @@ async def served(monkeypatch) -> str:
     exchange.note(make_recorded(caller="ada", key="00000001"))
     store = MemoryJobs(keep_seconds=60.0)
     jobs = SimpleNamespace(store=store, ended=EndedJobs())
-    figures = Figures(road, regret=lambda since: ({"saved": 1.0}, True), jobs=partial(read_figures, jobs))
+    figures = Figures(road, Looks(lambda since, caller: SAVINGS), jobs=partial(read_figures, jobs))
     answer = await figures.pages[0].answer(Asked("req_test", Caller("boss"), {}, {}, {}, None))
     await store.close()
     return answer.body.decode()

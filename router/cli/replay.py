@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Mapping
 
 from router.cli.assumptions import add_assumption_arguments, read_assumptions
 from router.cli.common import add_config_argument, load_in_use, print_json, say
-from router.cli.past.history import PastFiles, add_history_arguments, find_history
+from router.cli.past.history import PastFiles, add_history_arguments, find_history, without_collection
 from router.cli.tables import style_here, write_table
 from router.config.load import LoadedConfig
 from router.contract.request import Json, JsonObject
@@ -37,6 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_assumption_arguments(parser)
 
 
+@without_collection()
 def run(arguments: argparse.Namespace) -> int:
     events.set_up_logging(as_json=True)
     present = load_in_use(arguments.config, needs_keys=False)
@@ -110,13 +111,16 @@ def _readable(report: Report) -> str:
             f" of {total.judged} turns known to be quick or long"
         )
     if total.timed:
-        saved = total.before.done_seconds - total.after.done_seconds
+        saved = total.before.seconds - total.after.seconds
         lines.append(f"time to done   {_saved(saved)} over {total.timed} turns of known size")
         lines += ["", *_compare(report)]
     for name, rows in (("kind", report.by_kind), ("client", report.by_client), ("turned out", report.by_size)):
         lines += ["", *_table(name, rows)]
     if report.regrets:
-        lines += ["", "signs of regret: " + ", ".join(f"{n.replace('_', ' ')} {c}" for n, c in sorted(report.regrets.items()))]
+        lines += [
+            "",
+            "signs of a wrong tier: " + ", ".join(f"{n.replace('_', ' ')} {c}" for n, c in sorted(report.regrets.items())),
+        ]
     lines += [f"\n{note}" for note in _notes(report)]
     lines += [_example(example) for example in report.examples]
     return "\n".join(lines)
@@ -131,7 +135,7 @@ def _compare(report: Report) -> list[str]:
     rows = [
         [
             name,
-            duration(side.done_seconds),
+            duration(side.seconds),
             duration(side.redo_seconds),
             money(side.usd),
             _wrong(side, total),
@@ -166,7 +170,7 @@ def _table(name: str, rows: Mapping[str, Row]) -> list[str]:
             str(row.turns),
             _share(row.before.fast, row.turns),
             _share(row.after.fast, row.turns),
-            _signed(row.before.done_seconds - row.after.done_seconds),
+            _signed(row.before.seconds - row.after.seconds),
             duration(row.after.redo_seconds),
             _share(row.after.right, row.judged),
             _wrong(row.after, row),

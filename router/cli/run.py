@@ -91,6 +91,7 @@ async def _serve_while(loaded: LoadedConfig, command: list[str], screen: Screen,
         try:
             async with serving(built, listener, loaded.config.limits.drain_seconds):
                 screen.start(asyncio.get_running_loop())
+                screen.totals.read_from(built.ledger_path, built.house.state.metrics.began_at)
                 supervise(built.watch_troubles, name="watch troubles")
                 return await _run_pointed(loaded, url, command, built.own_key)
         finally:

@@ -291,6 +291,7 @@ def facts_of(order: Order, loaded: LoadedConfig, url: str) -> "Facts":
         second_opinion=loaded.second_opinion,
         workers=order.count,
         has_page=loaded.config.page,
+        ledger_path=str(path or ""),
     )
 
 

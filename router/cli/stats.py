@@ -1,35 +1,37 @@
 """`tandem stats`."""
 
 import argparse
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from router.cli.assumptions import add_assumption_arguments, read_assumptions
 from router.cli.common import print_json
 from router.cli.past.looking import add_looking_arguments, nothing_found, open_past
 from router.cli.tables import write_lines
-from router.decide.yardstick import Assumptions
-from router.past.regret import MAX_ROWS
-from router.past.sums import sum_up
+from router.contract.past import CallSums
+from router.contract.request import JsonObject
+from router.contract.words import Tier
+from router.past.savings import MAX_CALLS
 from router.screen.figures import UNKNOWN, count, day_and_clock, duration, money, plural
 
 _TITLES = ("turns", "calls", "in", "out", "cost", "waited", "first")
-_SHOWN, _CALLER = ("day", "client", "tier"), "caller"
-"""Tables that are always shown, and the one shown on its own."""
-_SIDES = {"as_it_was": "as it was", "all_deep": "all on deep, about", "all_fast": "all on fast, about"}
+_MOST_DAYS = 60
+_DAY, _MONTH, _CALLER = "day", "month", "caller"
+_SHOWN = ("client", "tier")
+"""Tables that are always shown, after the days; the callers are shown on their own."""
+_SIDES = {"spent": "spent", "all_deep": "all on deep, about", "saved": "saved, about", "redone": "redone, {}"}
 _NOTE = (
-    "All on deep and all on fast are estimates: measured values times the expected ratio between the tiers."
-    "\nTo done: including the redos expected on fast. "
+    "Spent is measured. All on deep is an estimate: what fast served, times what the decisions expected of deep."
+    "\nRedone is what fast had worked on turns that were marked, moved up, asked again or followed by a wish for deep."
 )
-_REGRET_TITLES = ("regret", "", "count", "how sure")
-_REGRET_WORDS = {
-    "saved_seconds": "time that fast saved",
-    "lost_seconds": "time lost on fast",
-    "deep_needlessly_seconds": "time lost on deep",
-    "saved_usd": "money that fast saved",
-    "lost_usd": "money lost on fast",
-    "hops_usd": "money paid for hops",
-    "after_interrupt_tokens": "tokens after an interrupt, at most",
+
+_KEYS: dict[str, Callable[[CallSums], str]] = {
+    "tier": lambda row: row.tier or "",
+    "client": lambda row: row.client or "unknown",
+    "day": lambda row: row.day or "",
+    "month": lambda row: (row.day or "")[:7],
+    "caller": lambda row: row.caller,
 }
+_SUMMED = ("turns", "calls", "input_tokens", "output_tokens", "unpriced", "seconds", "first_seconds", "firsts")
 
 EXAMPLES = (
     "stats",
@@ -43,26 +45,52 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_looking_arguments(parser)
     parser.add_argument(
         "--by",
-        choices=(*_SHOWN, _CALLER),
+        choices=(_DAY, _MONTH, *_SHOWN, _CALLER),
         help="print only this table; callers are told apart by their keys (`keys:`, or `api_key: caller`)",
     )
-    add_assumption_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the sums, the conclusion last."""
-    sums, regret = open_past(arguments).read_sums(arguments.since)
-    if not sums.calls:
+    sums, savings = open_past(arguments).read_sums(arguments.since)
+    if not sums:
         raise nothing_found(arguments)
-    stats: Any = {**sum_up(sums, read_assumptions(arguments)), "regret": regret}
+    stats: Any = {**_sum_up(sums), "savings": savings}
     if arguments.json:
         print_json(stats)
     elif arguments.by is not None:
         titles = (arguments.by, *_TITLES, *(("fast", "deep", "errors") if arguments.by == _CALLER else ()))
         print("\n".join(write_lines(titles, _rows(stats, arguments.by), is_markdown=arguments.markdown)))
     else:
-        print("\n".join(_readable(stats, read_assumptions(arguments), is_markdown=arguments.markdown)))
+        print("\n".join(_readable(stats, is_markdown=arguments.markdown)))
     return 0
+
+
+def _sum_up(calls: Sequence[CallSums]) -> JsonObject:
+    """Sums in total and by group: `tandem stats --json`."""
+    tables: dict[str, dict[str, JsonObject]] = {}
+    for name, key in _KEYS.items():
+        groups: dict[str, list[CallSums]] = {}
+        for row in calls:
+            if row.tier is not None or name == "caller":  # callers also see refusals
+                groups.setdefault(key(row), []).append(row)
+        tables[f"by_{name}"] = {group: _add_up(rows, by_tier=name == "caller") for group, rows in sorted(groups.items())}
+    return {
+        "total": _add_up(calls),
+        **{name: {**groups} for name, groups in tables.items()},
+        **{name: sum(getattr(row, name) for row in calls) for name in ("interrupted", "failed", "refused")},
+    }
+
+
+def _add_up(rows: Sequence[CallSums], *, by_tier: bool = False) -> JsonObject:
+    served = [row for row in rows if row.tier is not None]
+    costs = [row.cost_usd for row in served if row.cost_usd is not None]
+    group: JsonObject = {name: sum(getattr(row, name) or 0 for row in served) for name in _SUMMED}
+    group["cost_usd"] = sum(costs) if costs else None
+    if by_tier:
+        group |= {f"{tier}_turns": sum(row.turns for row in served if row.tier == tier) for tier in Tier}
+        group |= {"failed": sum(row.failed for row in rows), "refused": sum(row.refused for row in rows)}
+    return group
 
 
 def _rows(stats: Any, table: str) -> list[list[str]]:
@@ -80,50 +108,39 @@ def _cells(group: Any) -> list[str]:
     return [*cells, *shares, f"{group['failed'] + group['refused']:,}"]
 
 
-def _readable(stats: Any, assumed: Assumptions, *, is_markdown: bool) -> list[str]:
+def _readable(stats: Any, *, is_markdown: bool) -> list[str]:
     def table(titles: tuple[str, ...], rows: list[list[str]]) -> list[str]:
         return [*write_lines(titles, rows, is_markdown=is_markdown), ""]
 
-    total, estimates, regret = stats["total"], stats["estimates"], stats["regret"]
+    names = (_MONTH if len(stats["by_day"]) > _MOST_DAYS else _DAY, *_SHOWN)
     if is_markdown:
         lines = []
-        for name in _SHOWN:
+        for name in names:
             lines += table((name, *_TITLES), _rows(stats, name))
     else:
         rows = []
-        for name in _SHOWN:
+        for name in names:
             rows += [*_rows(stats, name), [""] * (len(_TITLES) + 1)]
-        lines = table(("", *_TITLES), [*rows, ["total", *_cells(total)]])
-    rows = [_compare(words, estimates[name], total["turns"]) for name, words in _SIDES.items()]
-    rows[0][1] = money(total["cost_usd"], is_part=bool(total["unpriced"]))
-    titles = ("", "cost", "waited", "cost to done", "time to done", "wrong in 100")
-    lines += table(titles, rows) if estimates["compared_turns"] else []
-    lines += [*write_lines(_REGRET_TITLES, regret_rows(regret), is_markdown=is_markdown, left=_REGRET_TITLES[-1:]), ""]
-    signs = ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in stats["regrets"].items())
-    lines += [f"signs of regret: {signs}", f"{plural(stats['failed'], 'call')} failed, {stats['refused']} refused"]
-    notes = [f"{_NOTE}{assumed.sentence().capitalize()}."] if estimates["compared_turns"] else []
-    if not regret["complete"]:
-        notes.append(f"Regret is that of the newest {MAX_ROWS:,} rows, since {day_and_clock(regret['from'])}.")
+        lines = table(("", *_TITLES), [*rows, ["total", *_cells(stats["total"])]])
+    savings = stats["savings"]
+    lines += table(("", "cost", "time"), _compare(savings)) if savings["compared_calls"] else []
+    ends = ", ".join(f"{stats[name]:,} {name}" for name in ("interrupted", "failed", "refused"))
+    lines += [f"calls: {ends}", savings["sentence"]]
+    notes = [_NOTE] if savings["compared_calls"] else []
+    if not savings["complete"]:
+        notes.append(f"Savings are those of the newest {MAX_CALLS:,} calls, since {day_and_clock(savings['from'])}.")
     return [*lines, *(["", *notes] if notes else [])]
 
 
-def regret_rows(regret: Any) -> list[list[str]]:
-    """One row per figure, by `_REGRET_TITLES`."""
-    figures = [(words, regret["figures"][name]) for name, words in _REGRET_WORDS.items() if name in regret["figures"]]
-    return [[words, _write_figure(figure), f"{figure['count']:,}", figure["sure"]] for words, figure in figures]
+def _compare(savings: Any) -> list[list[str]]:
+    is_part, redone = bool(savings["left_out"]["unpriced"]), plural(savings["redone"]["turns"], "turn")
+    return [
+        [words.format(redone), _signed(of["usd"], money, is_part=is_part), _signed(of["seconds"], duration)]
+        for of, words in ((savings[name], words) for name, words in _SIDES.items())
+    ]
 
 
-def _write_figure(figure: Any) -> str:
-    unit, value = figure["unit"], figure["value"]
-    if unit == "usd" and not figure["count"]:
+def _signed(value: float | None, write: Callable[..., str], **more: bool) -> str:
+    if value is None:
         return UNKNOWN
-    size = abs(value)
-    written = duration(size) if unit == "seconds" else money(size) if unit == "usd" else count(size)
-    return f"-{written}" if value < 0 else written
-
-
-def _compare(name: str, side: Any, turns: int) -> list[str]:
-    """One way of choosing: its cost and time, without and with redos."""
-    wrong = f"{100 * side['wrong'] / turns:.1f}" if turns else UNKNOWN
-    costs = money(side["usd"]), duration(side["seconds"]), money(side["done_usd"]), duration(side["done_seconds"])
-    return [name, *costs, wrong]
+    return f"-{write(-value, **more)}" if value < 0 else write(value, **more)

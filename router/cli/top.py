@@ -15,7 +15,7 @@ from router.cli.asking import Refused, Unreachable, ask, ask_object, explain_ref
 from router.cli.common import say
 from router.cli.feed_reader import LOST, REFUSED, FeedReader, Told
 from router.cli.reaching import add_router_arguments, find_url, read_own_key
-from router.screen.feed_view import REGRET, REGRET_SPAN, STATS, FeedView
+from router.screen.feed_view import SAVINGS, SAVINGS_SPAN, STATS, FeedView
 from router.screen.terminal import Plain, style_of
 from router.telemetry.colour import can_redraw
 
@@ -25,7 +25,7 @@ _SILENCE_SECONDS = 40.0
 _ASK_SECONDS = 5.0
 _TICK_SECONDS = 0.25
 _LOOK_SECONDS = 2.0
-_REGRET_EVERY = 15
+_SAVINGS_EVERY = 15
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -91,11 +91,11 @@ def _take_all(told: "queue.SimpleQueue[Told]", within_seconds: float) -> list[To
 
 
 def _look(url: str, key: str, tell: Callable[[Told], None]) -> None:
-    """Poll target figures every two seconds, and the regret twice a minute."""
+    """Poll target figures every two seconds, and the savings twice a minute."""
     looks, sleep = 0, threading.Event().wait
     while True:
         asked = {STATS: "/tandem/stats"} | (
-            {REGRET: f"/tandem/regret?since={REGRET_SPAN}"} if not looks % _REGRET_EVERY else {}
+            {SAVINGS: f"/tandem/savings?since={SAVINGS_SPAN}"} if not looks % _SAVINGS_EVERY else {}
         )
         for event, path in asked.items():
             with suppress(Refused, Unreachable):  # the feed reports that the router is gone

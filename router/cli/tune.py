@@ -11,7 +11,7 @@ from router.cli import Ended
 from router.cli.common import add_config_argument, add_old_option, load_in_use, path_of, print_json, say, table_path
 from router.cli.config_file import NewRule, add_rules, change_config, set_values
 from router.cli.past.applied import Record, record_path, undo
-from router.cli.past.history import PastFiles, add_history_arguments, find_history
+from router.cli.past.history import PastFiles, add_history_arguments, find_history, without_collection
 from router.cli.past.tuning import as_json, kinds_json, list_kinds, readable, say_merged, taught_json, write_taught
 from router.cli.progress import Progress
 from router.config.load import LoadedConfig
@@ -48,6 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON: the result")
 
 
+@without_collection()
 def run(arguments: argparse.Namespace) -> int:
     """Fit, show the change on held-out turns, and write only with `--apply`."""
     events.set_up_logging(as_json=True)
@@ -93,13 +94,14 @@ def _read_samples(history: PastFiles, loaded: LoadedConfig) -> list[Sample]:
     house, samples, skipped = quiet(built.house), [], Counter[str]()
     with asyncio.Runner() as runner:
         try:
-            # A run per turn with text, since Ctrl-C is noticed only between runs.
+            # Not `runner.run`, whose handler of Ctrl-C writes every turn into a text. Without it, Ctrl-C raises at once.
+            choose = runner.get_loop().run_until_complete
             for case in history.cases("tuning"):
                 if reason := _why_skipped(case, loaded.weights_fingerprint):
                     skipped[reason] += 1
                     continue
                 has_text = case.arrival is not None
-                choice = runner.run(choose_again(house, case)) if has_text else choose_from_kept(house, case)
+                choice = choose(choose_again(house, case)) if has_text else choose_from_kept(house, case)
                 is_foreign = _is_foreign(case, loaded.weights_fingerprint)
                 sample = as_sample(case, choice, is_foreign=is_foreign) if choice is not None else None
                 if sample is None:

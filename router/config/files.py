@@ -7,13 +7,11 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from router.config.cures import without_ignored
-from router.config.faults import ConfigError, Known
+from router.config.faults import Known
 from router.config.load import check_config, keys_path_of, ledger_path_of
 from router.config.models import Config
 from router.config.parsing import parse
 from router.config.reading import expand, read_config
-from router.config.targets import read_blocks, read_prices
-from router.contract.target import Price
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +75,3 @@ def _load_shape(path: Path | None, known: Callable[[], Known]) -> tuple[Config, 
         return Config.model_validate(without_ignored(parse(text, source))), folder
     except ValidationError:
         return check_config(text, source, folder, known()).config, folder  # raises all faults
-
-
-def load_prices(path: Path | None, known: Known) -> dict[str, Price]:
-    """Empty for a faulty config."""
-    try:
-        text, source, _ = read_config(path)
-        return read_prices(read_blocks(Config.model_validate(without_ignored(parse(text, source)))), known)
-    except (ConfigError, ValidationError):
-        return {}

@@ -1,6 +1,6 @@
 """Query results of the ledger: calls, turns, sessions and sums."""
 
-from typing import Generic, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from router.contract.entry import Line
 from router.contract.words import Tier
@@ -44,14 +44,27 @@ class Marks(NamedTuple):
     """Requests whose mark was taken back."""
 
 
-class RecentCalls(NamedTuple, Generic[C]):
-    """Some of the newest rows, oldest first."""
+class SpentCall(NamedTuple):
+    """A call as `past.worth` adds it up."""
 
-    calls: list[C]
-    begins_at: float
-    """Every row since then was read."""
-    is_complete: bool
-    """Whether that covers the time asked for."""
+    caller: str
+    session: str | None
+    kind: str | None
+    tier: str | None
+    outcome: str
+    duration_ms: float
+    cost_usd: float | None
+    is_unpriced: int
+    """Whether it used tokens at unknown cost."""
+    decision: str | None = None
+    """JSON. Left out of calls on fast within a turn."""
+    id: str | None = None
+    """Left out of calls within a turn, as are score and reason."""
+    score: float | None = None
+    at: float = 0.0
+    client: str | None = None
+    target: str | None = None
+    because: str | None = None
 
 
 class SessionSums(NamedTuple):
@@ -104,31 +117,6 @@ class CallerSums(NamedTuple):
     today_usd: float | None
     month_usd: float | None
     last_at: float
-
-
-class ExpectedSums(NamedTuple):
-    """What the newest decisions for one tier expected of both, where both could have served."""
-
-    tier: str
-    turns: int
-    fast_seconds: float
-    deep_seconds: float
-    scores: float
-    """The sum of their scores; below it, of the score times what deep would take."""
-    scored_deep_seconds: float
-    priced: int | None
-    """How many have prices on both tiers; the money counts only these."""
-    fast_usd: float | None
-    deep_usd: float | None
-    scored_deep_usd: float | None
-
-
-class Sums(NamedTuple):
-    calls: list[CallSums]
-    expected: list[ExpectedSums]
-    moved_up: int
-    marked_wrong: int
-    asked_for: int
 
 
 class RecordedTurn(NamedTuple):

@@ -69,7 +69,9 @@ class Budget:
                 return True
             if has_answer:
                 continue
-            if part.is_blind or not part.held_elsewhere or time.monotonic() >= until:
+            # What is free by all that is known here may be kept for another router that asked first, and has left since.
+            may_come = part.held_elsewhere or self.free(limit) >= needed
+            if part.is_blind or not may_come or time.monotonic() >= until:
                 return not part.is_blind
             await asyncio.sleep(part.asks_in_seconds or 0)
         return True

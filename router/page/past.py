@@ -9,7 +9,6 @@ from router.contract.request import JsonObject
 from router.edge.control.panel import Answer, Asked, Page, as_json
 from router.page.queries import ask_ledger, read_number, whose
 from router.past.answers import QUESTIONS, Query, Question
-from router.past.regret import PriceOf
 from router.stores.sqlite.past import SqliteEntryReader
 
 _MAX_COUNT = 10_000
@@ -18,8 +17,8 @@ _MAX_COUNT = 10_000
 class Past:
     """Answers a caller from its own rows, an admin from all; one at a time, since each may read a whole ledger."""
 
-    def __init__(self, ledger: SqliteEntryReader | None, price_of: PriceOf) -> None:
-        self._ledger, self._price_of = ledger, price_of
+    def __init__(self, ledger: SqliteEntryReader | None) -> None:
+        self._ledger = ledger
         self._one_at_a_time = asyncio.Lock()
         self.pages = tuple(Page(f"/tandem/past/{name}", partial(self._answer, ask)) for name, ask in QUESTIONS.items())
 
@@ -27,7 +26,7 @@ class Past:
         def read(ledger: SqliteEntryReader) -> JsonObject:
             query = _read_query(asked)
             ledger.wait_for_writer()
-            return ask(ledger, query, self._price_of)
+            return ask(ledger, query)
 
         return as_json(await ask_ledger(self._ledger, read, self._one_at_a_time))
 

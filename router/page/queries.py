@@ -7,21 +7,23 @@ from contextlib import AbstractAsyncContextManager
 from statistics import median
 from typing import TypeVar
 
+from router.contract.entry import Line
 from router.contract.errors import BadRequest, NotFound, Unavailable
 from router.contract.past import FoundCall, PageRow, SessionSums, TurnsAsked, TurnsPage
 from router.contract.request import JsonObject
 from router.contract.stores import RETRY_AFTER_SECONDS, AskedTooMuch, StoreUnusable
+from router.contract.target import Price
 from router.contract.words import Outcome, Tier
 from router.edge.control.panel import Answer, Asked, Page, as_json
 from router.house import House
 from router.page.feed import show_line, show_turn
 from router.page.live import check_on
-from router.past.regret import PriceOf, price_hop
 from router.past.rows import read_call
 from router.past.turns import Turn, Turns
 from router.stores.sqlite.past import SqliteEntryReader
 
 _LIMIT, _MAX_LIMIT = 50, 200
+_MILLION = 1_000_000.0
 _MAX_SESSION_ROWS = 1_000
 _MAX_AT_ONCE = 2
 """Running questions. Others wait, so that many readers leave the router its threads and processors."""
@@ -29,6 +31,7 @@ _MAX_NUMBER = 2**63 - 1
 SPANS = {"15m": (15.0, 60), "1h": (60.0, 60), "24h": (1_200.0, 72), "7d": (7_200.0, 84), "30d": (28_800.0, 90)}
 """Seconds per step, and number of steps."""
 _Found = TypeVar("_Found")
+PriceOf = Callable[[str], Price | None]
 
 
 class LookingBack:
@@ -231,6 +234,26 @@ def cost_of_hop(rows: Sequence[PageRow], place: int, price_of: PriceOf) -> float
         return None
     usd = price_hop(before.line, line, price_of)
     return round(usd, 8) if usd is not None else None
+
+
+def price_hop(before: Line, line: Line, price_of: PriceOf) -> float | None:
+    """USD for tokens read again, at today's prices; None if the new target has no price."""
+    price, left = price_of(line.target or ""), price_of(before.target or "")
+    if price is None:
+        return None
+    at = price.at(max(0, line.input_tokens or 0))
+    return cold_tokens(before, line, (left or price).cache_minutes) * max(0.0, at.write - at.read) / _MILLION
+
+
+def cold_tokens(before: Line, line: Line, minutes: float) -> int:
+    """Prompt tokens read again after a hop; 0 after a pause of more than these minutes, when the old cache expired too."""
+    if line.at - (before.at + before.duration_ms / 1000) > minutes * 60:
+        return 0
+    known, now, cached = (
+        max(0, tokens or 0)
+        for tokens in ((before.input_tokens or 0) + (before.output_tokens or 0), line.input_tokens, line.cached_tokens)
+    )
+    return max(0, min(known, now) - cached)
 
 
 def wait_of_hop(rows: Sequence[PageRow], place: int) -> float | None:

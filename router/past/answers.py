@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 from msgspec.structs import asdict
 
-from router.contract.request import JsonObject
-from router.past.regret import PriceOf, look_back
+from router.contract.request import Json, JsonObject
 from router.past.rows import read_call
+from router.past.savings import add_up
 from router.settle.kept import explain_row
 from router.stores.sqlite.past import SqliteEntryReader
 
@@ -26,10 +26,10 @@ class Query(NamedTuple):
     """Whether to find the turn of that request."""
 
 
-Question = Callable[[SqliteEntryReader, Query, PriceOf], JsonObject]
+Question = Callable[[SqliteEntryReader, Query], JsonObject]
 
 
-def _read_turns(ledger: SqliteEntryReader, asked: Query, price_of: PriceOf) -> JsonObject:
+def _read_turns(ledger: SqliteEntryReader, asked: Query) -> JsonObject:
     calls, earlier = ledger.read_newest(asked.since, asked.most, asked.caller)
     return {
         "calls": [
@@ -39,21 +39,16 @@ def _read_turns(ledger: SqliteEntryReader, asked: Query, price_of: PriceOf) -> J
     }
 
 
-def _read_sessions(ledger: SqliteEntryReader, asked: Query, price_of: PriceOf) -> JsonObject:
+def _read_sessions(ledger: SqliteEntryReader, asked: Query) -> JsonObject:
     return {"sessions": [sums._asdict() for sums in ledger.read_sessions(asked.since, asked.most, asked.caller)]}
 
 
-def _read_sums(ledger: SqliteEntryReader, asked: Query, price_of: PriceOf) -> JsonObject:
-    sums = ledger.read_sums(asked.since, asked.caller)
-    return {
-        **sums._asdict(),
-        "calls": [row._asdict() for row in sums.calls],
-        "expected": [row._asdict() for row in sums.expected],
-        "regret": look_back(ledger, price_of, asked.since, asked.caller).as_json(),
-    }
+def _read_sums(ledger: SqliteEntryReader, asked: Query) -> JsonObject:
+    calls: list[Json] = [{**row._asdict()} for row in ledger.read_sums(asked.since, asked.caller)]
+    return {"calls": calls, "savings": add_up(ledger, asked.since, asked.caller).as_json()}
 
 
-def _find_turn(ledger: SqliteEntryReader, asked: Query, price_of: PriceOf) -> JsonObject:
+def _find_turn(ledger: SqliteEntryReader, asked: Query) -> JsonObject:
     """One request, its turn, or the last turn. `undecided` says why there is none."""
     name, caller = asked.request, asked.caller
     turn = ledger.find_beginning(name) if name is not None and asked.begins else ledger.find_turn(name, caller)

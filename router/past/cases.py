@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 
 from router.contract.decision import ESTIMATE
 from router.contract.errors import TandemError
@@ -15,8 +16,8 @@ from router.contract.words import Dialect, Operation, Outcome, Tier, TurnKind
 from router.decide.opinions import ASIDE
 from router.dialects.requests import read_request
 from router.past import rows
+from router.past.asked_again import is_asked_again
 from router.past.history import CHARS_PER_TOKEN, PastSession, PastTurn, Size, size_of_turn, size_of_work
-from router.past.regret import RegretSign, is_followed_by_a_redo
 from router.past.requests import write_headers, write_request
 from router.past.rows import Call, read_call, read_kept
 from router.past.turns import BEGINS, Turn, by_session, is_of_a_turn, read_turns
@@ -24,6 +25,18 @@ from router.stores.sqlite.past import SqliteEntryReader
 
 _SAME_SECONDS = 30.0
 """Between a client's note of an ask and its request's arrival."""
+
+
+class RegretSign(StrEnum):
+    """A sign that the other tier was wanted."""
+
+    ASKED_AGAIN = "asked_again"
+    INTERRUPTED = "interrupted"
+    SWITCHED_MODEL = "switched_model"
+    MOVED_UP = "moved_up"
+    """The router moved the running turn from fast to deep."""
+    ASKED_FOR_DEEP = "asked_for_deep"
+    OVERRODE = "overrode"
 
 
 _SAY_THE_SIZE = frozenset({RegretSign.OVERRODE, RegretSign.MOVED_UP, RegretSign.ASKED_FOR_DEEP})
@@ -300,11 +313,17 @@ def _find_regrets(turn: Turn, after: Turn | None, *, overrode: bool, overrides_n
         yield RegretSign.MOVED_UP
     if after is None:
         return
-    if is_followed_by_a_redo(turn, after):
+    if _is_followed_by_a_redo(turn, after):
         yield RegretSign.ASKED_AGAIN
     is_sent_up = overrides_next and turn.ask.line.tier == Tier.FAST and after.ask.line.tier == Tier.DEEP
     if is_sent_up and not turn.was_moved_up:
         yield RegretSign.ASKED_FOR_DEEP
+
+
+def _is_followed_by_a_redo(turn: Turn, after: Turn) -> bool:
+    """Whether the person had to ask again: by the decision's signals, kept without text, or by the words."""
+    words, then = turn.ask.words, after.ask.words
+    return after.ask.says_wrong or bool(words and then and is_asked_again(words, then))
 
 
 def _size_meant(should_be: Tier) -> Size:

@@ -9,13 +9,17 @@ from router.decide.yardstick import Assumptions, Done, Took, to_done
 from router.past.cases import Case
 from router.past.history import Size
 from router.past.replay import CHANCES, Choice
-from router.past.sums import Side
 
 
 @dataclass(slots=True)
-class Choices(Side):
-    """Sums for one way of choosing."""
+class Choices:
+    """Sums for one way of choosing, with expected redos. Money is None if a price is missing."""
 
+    seconds: float = 0.0
+    redo_seconds: float = 0.0
+    usd: float | None = 0.0
+    wrong: float = 0.0
+    """Assumed wrong first answers."""
     fast: int = 0
     right: int = 0
 
@@ -23,7 +27,11 @@ class Choices(Side):
         """Count one turn. All sides are measured alike, for comparison."""
         self.fast += tier is Tier.FAST
         if done:
-            self.add(done[tier])
+            own = done[tier]
+            self.seconds += own.seconds
+            self.redo_seconds += own.redo_seconds
+            self.usd = None if self.usd is None or own.usd is None else self.usd + own.usd
+            self.wrong += own.wrong
         self.right += size is (Size.QUICK if tier is Tier.FAST else Size.LONG)
 
 
@@ -63,7 +71,7 @@ class Row:
             "timed": self.timed,
             "to_fast": self.to_fast,
             "to_deep": self.to_deep,
-            "seconds_saved": round(self.before.done_seconds - self.after.done_seconds, 1),
+            "seconds_saved": round(self.before.seconds - self.after.seconds, 1),
             "before": _side_json(self.before, self),
             "after": _side_json(self.after, self),
             "all_deep": _side_json(self.all_deep, self),
@@ -74,7 +82,7 @@ class Row:
 def _side_json(side: Choices, row: Row) -> JsonObject:
     return {
         "fast_share": round(side.fast / row.turns, 4) if row.turns else None,
-        "seconds": round(side.done_seconds, 1),
+        "seconds": round(side.seconds, 1),
         "redo_seconds": round(side.redo_seconds, 1),
         "usd": None if side.usd is None else round(side.usd, 6),
         "accuracy": round(side.right / row.judged, 4) if row.judged else None,

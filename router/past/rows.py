@@ -12,7 +12,7 @@ from router.contract.opinions import Rank
 from router.contract.past import RecordedCall
 from router.contract.words import ASKED_AGAIN, SAID_WRONG, Dialect, Tier, TurnKind
 
-_WISHES, _TROUBLE = "override", "trajectory"
+ASKED_FOR, _TROUBLE = "override", "trajectory"
 """The policy for the person's wishes, and the one that reacts to failing calls."""
 _SAYS_WRONG = (SAID_WRONG, ASKED_AGAIN)
 _OLD_WORDS = {"this session was asked to stay on": "session_scope", "a first line asks for": "in_band_line"}
@@ -34,6 +34,14 @@ class _Evidence(Said, frozen=True, gc=False):
     policy: str = ""
 
 
+class _Expected(Struct, frozen=True, gc=False):
+    """An estimate in rows of older versions. That of fast includes the chance of a redo on deep."""
+
+    seconds: float
+    money_usd: float | None = None
+    redo_seconds: float = 0.0
+
+
 class Kept(Struct, gc=False):
     """The part of a kept decision read here, from any version. Raises `ValueError` for odd log-odds."""
 
@@ -48,8 +56,12 @@ class Kept(Struct, gc=False):
     """Expected of each tier; None if not open."""
     deep: Projection | None = None
     person_text: str | None = None
+    estimates: dict[str, _Expected] = {}
+    """In rows of older versions."""
 
     def __post_init__(self) -> None:
+        if self.estimates:
+            self.fast, self.deep = _project(self.estimates)
         if self.evidence:
             self.insists, self.leans = (
                 tuple((said.policy, said) for said in self.evidence if said.kind == kind) for kind in ("insist", "lean")
@@ -61,12 +73,30 @@ class Kept(Struct, gc=False):
     @property
     def override(self) -> str:
         """Rank of the person's override, or "". Other policies insist too."""
-        said = next((said for policy, said in self.insists if policy == _WISHES), None)
+        said = next((said for policy, said in self.insists if policy == ASKED_FOR), None)
         if said is None:
             return ""
         if isinstance(said.rank, Rank):
             return said.rank.name.lower()
         return said.rank or next((rank for start, rank in _OLD_WORDS.items() if said.because.startswith(start)), "header")
+
+    @property
+    def says_wrong(self) -> bool:
+        """Whether the words told the decision that the turn before went wrong on fast."""
+        return any(lean.because.startswith(_SAYS_WRONG) for _, lean in self.leans)
+
+
+def _project(estimates: dict[str, _Expected]) -> tuple[Projection | None, Projection | None]:
+    """What an older row expected of both tiers, without redos."""
+    fast, deep = estimates.get(Tier.FAST), estimates.get(Tier.DEEP)
+    if fast is None or deep is None:
+        return None, None
+    has_price = fast.money_usd is not None and deep.money_usd is not None
+    fast_usd, deep_usd = fast.money_usd or 0.0, deep.money_usd or 0.0
+    return (
+        Projection("", 0.0, fast.seconds - fast.redo_seconds, 0.0, fast_usd, -deep_usd, has_price),
+        Projection("", 0.0, deep.seconds, 0.0, deep_usd, 0.0, has_price),
+    )
 
 
 _decode = msgspec.json.Decoder(Kept, strict=False).decode
@@ -90,7 +120,7 @@ class Call(NamedTuple):
     @property
     def is_asked_for(self) -> bool:
         """Whether the person asked for its tier or target."""
-        return self.kept is not None and self.kept.decided_by == _WISHES
+        return self.kept is not None and self.kept.decided_by == ASKED_FOR
 
     @property
     def has_trouble(self) -> bool:
@@ -102,7 +132,7 @@ class Call(NamedTuple):
     @property
     def says_wrong(self) -> bool:
         """Whether its words told the decision that the turn before went wrong on fast."""
-        return self.kept is not None and any(lean.because.startswith(_SAYS_WRONG) for _, lean in self.kept.leans)
+        return self.kept is not None and self.kept.says_wrong
 
     @property
     def words(self) -> str:

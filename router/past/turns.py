@@ -20,11 +20,11 @@ from router.past.rows import Call
 BEGINS = (TurnKind.ASK, TurnKind.FOLLOW_UP)
 LEFT = (Outcome.ABANDONED, Outcome.INTERRUPTED)
 """The person did not want the rest: they hung up, or sent a new message."""
-_WORKED = (Outcome.SERVED, Outcome.CUT_SHORT, *LEFT)
+WORKED = (Outcome.SERVED, Outcome.CUT_SHORT, *LEFT)
 """Outcomes in which a model worked. A refused or failed request is sent again, and would count twice."""
 _REFUSAL = 400
 """From this status on, the caller got no answer."""
-_RACE = "x:race-req_"
+RACE = "x:race-req_"
 """Session prefix of a race (`page.race`): both tiers served it, so no choice was made."""
 _LOOKS, _MOVED = "looks like a ", "moved up"
 
@@ -202,16 +202,6 @@ class Turns:
         self._of_call[call.id] = turn
         return turn
 
-    def has_moved_up(self, call: Begun) -> bool:
-        """Whether its running turn was moved up before this call."""
-        last = self._last.get((call.caller, call.session))
-        return last is not None and last.has_moved_up and call.kind == TurnKind.TOOL_LOOP
-
-    def has_failed(self, call_id: str) -> bool:
-        """Whether its turn counts as failed before the call is over."""
-        turn = self._of_call.get(call_id)
-        return turn is not None and turn.has_failed
-
     def wait(self, call_id: str, *, is_waiting: bool) -> None:
         turn = self._of_call.get(call_id)
         if turn is not None:
@@ -349,14 +339,14 @@ def lacks_cost(line: Line) -> bool:
     return line.cost_usd is None and (line.outcome == Outcome.SERVED or line.output_tokens is not None)
 
 
-def is_of_a_turn(line: Line, outcomes: Collection[str] = _WORKED) -> bool:
+def is_of_a_turn(line: Line, outcomes: Collection[str] = WORKED) -> bool:
     """Whether a model worked on it in a person's turn."""
-    is_persons = line.session is not None and line.turn_kind in PERSONS_KINDS and not line.session.startswith(_RACE)
+    is_persons = line.session is not None and line.turn_kind in PERSONS_KINDS and not line.session.startswith(RACE)
     return is_persons and line.outcome in outcomes
 
 
 def read_turns(
-    calls: Iterable[Call], outcomes: Collection[str] = _WORKED, keeps: Callable[[Call], bool] = lambda _: True
+    calls: Iterable[Call], outcomes: Collection[str] = WORKED, keeps: Callable[[Call], bool] = lambda _: True
 ) -> list[Turn]:
     """Turns of persons in which a model worked, by start.
 

@@ -17,7 +17,7 @@ _LEAST_QUIET_SECONDS = 600.0
 
 def read_finished_work(ledger: SqliteEntryReader, now: float) -> list[FinishedWork]:
     """The newest finished turns that show how their target works. Raises `StoreUnusable`."""
-    found, calls = [], ledger.read_recent_calls(read_call, 0.0, _MAX_ROWS).calls
+    found, calls = [], ledger.read_recent_calls(read_call, _MAX_ROWS)
     for turn, after in with_following(read_turns(calls, tuple(Outcome))):
         if after is not None or now - turn.ended[-1].line.at > _LEAST_QUIET_SECONDS:
             found.append(_measure(turn, after))

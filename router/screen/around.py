@@ -1,4 +1,4 @@
-"""Lines above and below the turns: head, notices, jobs to collect, targets and regret."""
+"""Lines above and below the turns: head, notices, jobs to collect, targets and savings."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from router.contract.job import EndedJob
 from router.contract.notices import Notice
 from router.contract.request import Json, JsonObject, objects_in
 from router.contract.words import Tier
-from router.screen.figures import clock, duration, money, plural
+from router.screen.figures import clock, duration, plural
 from router.screen.lines import gap_of
 from router.screen.seen import Noted
 from router.screen.text import Style, clean, fit, fold, width_of
@@ -18,7 +18,6 @@ _MOST_NOTICES = 4
 _MOST_JOBS = 3
 _MARKED = ("warning", "error")
 _MOST_TARGETS = 6
-_FIGURES = (("saved_seconds", "saved"), ("lost_seconds", "lost"), ("saved_usd", "saved"), ("hops_usd", "hops cost"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +35,8 @@ class Facts:
     """Who receives people's words besides the serving targets; empty if none."""
     workers: int = 1
     has_page: bool = True
+    ledger_path: str = ""
+    """Where the last line's sums are read; empty without a ledger."""
 
 
 def write_head(facts: Facts, columns: int, style: Style) -> list[str]:
@@ -142,21 +143,10 @@ def _describe(target: JsonObject) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def write_regret(regret: JsonObject, span: str) -> list[str]:
-    """Savings and cost of the choices in one line, from `/tandem/regret`; none without turns."""
-    figures = regret.get("figures")
-    if not isinstance(figures, dict) or not regret.get("turns"):
-        return []
-    parts = [_say_figure(figures.get(name), verb) for name, verb in _FIGURES]
-    said = ", ".join(part for part in parts if part)
-    return [f"last {span}: {said}"] if said else []
-
-
-def _say_figure(figure: Json, verb: str) -> str:
-    if not isinstance(figure, dict) or not (value := _number(figure.get("value"))):
-        return ""
-    shown = money(value) if figure.get("unit") == "usd" else duration(value)
-    return f"{verb} {'' if figure.get('sure') == 'measured' else 'about '}{shown}"
+def write_savings(savings: JsonObject, span: str) -> list[str]:
+    """From `/tandem/savings`; none without turns."""
+    sentence = savings.get("sentence")
+    return [f"last {span}: {sentence}"] if savings.get("turns") and isinstance(sentence, str) else []
 
 
 def _number(value: Json) -> float | None:

@@ -10,13 +10,13 @@ from router.contract.entry import Line, read_line
 from router.contract.notices import Notice
 from router.contract.request import Json, JsonObject, objects_in
 from router.past.turns import Begun, Turn
-from router.screen.around import read_jobs, write_regret, write_targets
+from router.screen.around import read_jobs, write_savings, write_targets
 from router.screen.figures import plural
 from router.screen.screen import Output, Screen
 from router.screen.text import Style
 
-STATS, REGRET = "stats", "regret"
-REGRET_SPAN = "24h"
+STATS, SAVINGS = "stats", "savings"
+SAVINGS_SPAN = "24h"
 _REMEMBERED = 2_000
 """Finished requests remembered: a router may send them again after a lost connection."""
 _QUIET_SECONDS = 10.0
@@ -24,7 +24,7 @@ _QUIET_SECONDS = 10.0
 
 
 class FeedView:
-    """Takes events in order, and the answers of `/tandem/stats` and `/tandem/regret`."""
+    """Takes events in order, and the answers of `/tandem/stats` and `/tandem/savings`."""
 
     def __init__(self, output: Output, style: Style, *, is_still: bool = False, clock: Callable[[], float] = time.time) -> None:
         self._style, self._clock, self._is_still = style, clock, is_still
@@ -52,8 +52,8 @@ class FeedView:
         self._has_news = True
         if event == STATS:
             self._gauges |= {"targets": write_targets(data), "jobs": read_jobs(data)}
-        elif event == REGRET:
-            self._gauges["regret"] = write_regret(data, REGRET_SPAN)
+        elif event == SAVINGS:
+            self._gauges["savings"] = write_savings(data, SAVINGS_SPAN)
         elif event in ("hello", "batch"):
             self._problem = ""
             self._take_batch(event, data)
@@ -69,7 +69,7 @@ class FeedView:
         if not self._is_still and not is_due and not is_last:
             return
         self._has_news = False
-        lines = [line for name in ("targets", "regret", "jobs") for line in self._gauges.get(name, ())]
+        lines = [line for name in ("targets", "savings", "jobs") for line in self._gauges.get(name, ())]
         self._screen.pin(lines, self._notices, self._problem)
         self._screen.draw(is_last=is_last)
 

@@ -21,7 +21,7 @@ _BRIEF = (
     (re.compile(r"^compaction stays with its session on \w+"), "compaction"),
 )
 """Shortened reasons for a narrow terminal, without what the tier column says."""
-_LISTS = re.compile(r"^(?:an? )?(?:long task|quick edit|quick question|quick turn): ")
+_LISTS = re.compile(r"^(?:an? )?(?:long task|quick edit|quick question|quick turn): [^;]*$")
 """Reasons that list what was read in the words: the first few say enough, so they may be cut."""
 _MOST_LINES = 8
 """Of one row: a host's own words may be long."""

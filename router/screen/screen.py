@@ -7,22 +7,22 @@ done in ticks.
 import asyncio
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Protocol
 
-from router.contract.decision import Weighing
 from router.contract.entry import Line
 from router.contract.exchange import Handler
 from router.contract.facts import Fact
 from router.contract.notices import Notice
-from router.contract.words import Outcome, Tier
-from router.decide.yardstick import Assumptions
+from router.contract.words import Outcome
 from router.past.rows import Call
-from router.past.sums import TierSums, all_deep, as_it_was
-from router.past.turns import BEGINS, Begun, Turns
+from router.past.savings import read_worth
+from router.past.turns import Begun, Turns
 from router.past.turns import Turn as ShownTurn
+from router.past.worth import Account, Worth, spend
 from router.screen.around import Facts, write_event, write_head, write_jobs, write_notices
 from router.screen.board import Board
-from router.screen.figures import duration, money, plural
 from router.screen.seen import CallBegun, CallEnded, CallSpoke, CallWaits, Pinned, Rejected, Seen, Watch
 from router.screen.text import Style, clean, fold
 from router.telemetry.colour import DIM
@@ -33,8 +33,6 @@ _TICK_SECONDS = 0.25
 _LEAST_TABLE = 6
 """Rows of the terminal that are left to the turns."""
 _FORGET_SECONDS, _FORGET_EVERY_SECONDS = 3_600.0, 60.0
-_LEAST_SECONDS = 1.0
-"""Smaller time differences are left out of the totals."""
 
 
 class Output(Protocol):
@@ -50,49 +48,25 @@ class Totals:
     """Sums since the start, printed when `serve` stops."""
 
     def __init__(self) -> None:
-        self.turns = self.moved_up = self.failed = self.refused = 0
-        self.tiers = dict.fromkeys(Tier, 0)
-        self.sums = {tier: TierSums() for tier in Tier}
+        self.refused = 0
+        """Requests that were refused before admission."""
+        self._worth = Worth()
+        self._account = Account({}, lambda turn: turn.add_to(self._worth))
+        self._ledger: Path | None = None
+        self._since = 0.0
 
-    def count_begin(self, turn: ShownTurn, *, had_moved_up: bool) -> None:
-        if turn.is_persons and turn.calls == 1 and turn.tier is not None:
-            self.turns += 1
-            self.tiers[Tier(turn.tier)] += 1
-        self.moved_up += turn.has_moved_up and not had_moved_up
+    def read_from(self, ledger: Path | None, since: float) -> None:
+        """Take the sums since a moment from a ledger, which also knows what was marked, if it can be read."""
+        self._ledger, self._since = ledger, since
 
-    def count_end(self, turn: ShownTurn, line: Line, expected: Weighing | None, *, had_failed: bool) -> None:
-        """`expected` is the decision's expectation of both tiers."""
-        if line.tier is None:
-            self.refused += turn.calls == 0 and bool(turn.trouble)
-            return
-        self.failed += turn.has_failed - had_failed
-        sums = self.sums[Tier(line.tier)]
-        sums.measure(line)
-        if line.turn_kind in BEGINS:
-            sums.begin(line, expected)
+    def count_end(self, line: Line, decision: str | None) -> None:
+        self._account.add(spend(line, decision))
 
     def sentence(self) -> str:
-        refused = f", {self.refused} refused" if self.refused else ""
-        if not self.turns:
-            return f"no turns{refused}"
-        tiers = " ".join(f"{count} {tier}" for tier, count in self.tiers.items() if count)
-        seconds = sum(sums.seconds for sums in self.sums.values())
-        usd = sum(sums.usd for sums in self.sums.values())
-        unpriced = sum(sums.unpriced for sums in self.sums.values())
-        took = money(usd, is_part=bool(unpriced)) if usd or not unpriced else duration(seconds)
-        against = self._say_against()
-        against = f" (all on deep: about {against})" if against else ""
-        return (
-            f"{plural(self.turns, 'turn')}, {tiers}, {took}{against}; {self.moved_up} moved up, {self.failed} failed{refused}"
-        )
-
-    def _say_against(self) -> str:
-        deep = all_deep(self.sums)
-        longer = deep.done_seconds - as_it_was(self.sums, Assumptions()).done_seconds
-        parts = [] if deep.usd is None else [money(deep.usd)]
-        if abs(longer) >= _LEAST_SECONDS:
-            parts.append(f"{duration(abs(longer))} {'longer' if longer > 0 else 'shorter'} to done")
-        return ", ".join(parts)
+        if (worth := read_worth(self._ledger, self._since)) is None:
+            self._account.close()
+            worth = self._worth
+        return replace(worth, refused=worth.refused + self.refused).summary()
 
 
 class Screen:
@@ -137,6 +111,7 @@ class Screen:
     def open(self, loop: asyncio.AbstractEventLoop, facts: Facts) -> None:
         """Start drawing, head first."""
         self.start(loop)
+        self.totals.read_from(Path(facts.ledger_path) if facts.ledger_path else None, self._wall())
         for line in write_head(facts, self._output.size[0], self._style):
             self._board.note(line)
         self.wake()
@@ -223,8 +198,7 @@ class Screen:
         """Take in what this process or a worker saw; `wake` shows it."""
         if isinstance(seen, CallBegun):
             self._under_way.setdefault(worker, set()).add(seen.call.id)
-            had_moved_up = self._turns.has_moved_up(seen.call)
-            self.totals.count_begin(self.begin(seen.call), had_moved_up=had_moved_up)
+            self.begin(seen.call)
         elif isinstance(seen, CallEnded):
             self._under_way.get(worker, set()).discard(seen.line.id)
             self._take_end(seen)
@@ -253,14 +227,12 @@ class Screen:
                 self._board.note(line)
 
     def _take_end(self, ended: CallEnded) -> None:
-        line, had_failed = ended.line, self._turns.has_failed(ended.line.id)
-
         def name_client(turn: ShownTurn) -> None:
             if not turn.client:
                 turn.client, turn.session = ended.client, ended.session
 
-        if (turn := self.end(line, ended.message, name_client)) is not None:
-            self.totals.count_end(turn, line, ended.expected, had_failed=had_failed)
+        self.end(ended.line, ended.message, name_client)
+        self.totals.count_end(ended.line, ended.decision)
 
     def leave(self, worker: int) -> None:
         """A worker ended: its calls are over, and its troubles unknown."""
@@ -293,15 +265,14 @@ class Screen:
         self._board.show(turn if self._calls is None else self._calls.begin(call))
         return turn
 
-    def end(self, line: Line, message: str = "", complete: Callable[[ShownTurn], None] = lambda _: None) -> ShownTurn | None:
-        """End a call. `complete` adds to its line before it is shown. Returns its turn."""
-        shown = counted = self._turns.end(line, message)
+    def end(self, line: Line, message: str = "", complete: Callable[[ShownTurn], None] = lambda _: None) -> None:
+        """End a call. `complete` adds to its line before it is shown."""
+        shown = self._turns.end(line, message)
         if self._calls is not None:
             shown = self._calls.end(line, message)
         if shown is not None:
             complete(shown)
             self._board.show(shown)
-        return counted
 
     def replay(self, line: Line, complete: Callable[[ShownTurn], None]) -> None:
         """End a call whose beginning was not seen."""

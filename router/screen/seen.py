@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from router.contract.caller import LOCAL
-from router.contract.decision import Decision, Weighing
+from router.contract.decision import Decision
 from router.contract.entry import Line
 from router.contract.exchange import Exchange, Handler
 from router.contract.facts import Decided, Dequeued, Fact, FirstToken, Queued, Read, Recorded, Settled
@@ -72,8 +72,8 @@ class CallEnded(Struct, frozen=True, tag=True):
     """Why it was refused, in the words that the caller got."""
     client: str = ""
     session: str = ""
-    expected: Weighing | None = None
-    """What the decision expected of both tiers."""
+    decision: str | None = None
+    """JSON, as in the ledger."""
 
 
 class Pinned(Struct, frozen=True, tag=True):
@@ -195,7 +195,7 @@ class Watch:
 
 
 def _read_ended(exchange: Exchange, recorded: Recorded) -> CallEnded:
-    line, settled, decided = recorded.entry.line, exchange.last(Settled), exchange.last(Decided)
+    line, settled = recorded.entry.line, exchange.last(Settled)
     if line.id != exchange.id:  # a job refused for now is recorded apart from its attempt
         line = replace(line, id=exchange.id)
     error = settled.ending.error if settled is not None else None
@@ -204,8 +204,7 @@ def _read_ended(exchange: Exchange, recorded: Recorded) -> CallEnded:
     if not client and read is not None:  # refused before its turn was read: rare, so done here
         asked = read_turn(read.view)
         client, session = asked.client, asked.session
-    expected = decided.decision.weighing or weighing_of(decided.decision) if decided is not None else None
-    return CallEnded(line, error.message if error is not None else "", client, session, expected)
+    return CallEnded(line, error.message if error is not None else "", client, session, recorded.entry.decision)
 
 
 def _find_typed(exchange: Exchange, decided: Decided) -> str:

@@ -4,7 +4,7 @@ Kept in the process, bounded by count and age; a store keeps what must survive a
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -28,8 +28,8 @@ _Found = tuple[SessionKey, SessionState, SessionState | None]
 class KnownSessions:
     """Sessions by caller and id, and message threads by beginning: a lost thread is sent again whole, without its name."""
 
-    def __init__(self, store: SessionStore) -> None:
-        self._store = store
+    def __init__(self, store: SessionStore, expires_by: Callable[[], float]) -> None:
+        self._store, self._expires_by = store, expires_by
         self.sessions: Records[SessionKey, SessionState]
         self.sessions = Records(store, _NEW, _MAX_SESSIONS, record_name, read_state, write_state, _newest)
         self._held: Mapping[SessionKey, Held[SessionState]] = self.sessions.held
@@ -58,7 +58,7 @@ class KnownSessions:
             key = SessionKey(view.caller, turn.session, number)
             found = held.get(key)
             state = (None if self._is_shared else await self.sessions.load(key)) if found is None else found.value
-            if state is None or now - state.at >= _MAX_SECONDS:
+            if state is None or (now - state.at >= _MAX_SECONDS and self._has_expired(state)):
                 return renamed or (key, _NEW, state)
             if not turn.is_guessed:
                 return key, state, None
@@ -72,6 +72,10 @@ class KnownSessions:
         assert oldest is not None
         return renamed or oldest
 
+    def _has_expired(self, state: SessionState) -> bool:
+        """Asked only of a session that looks expired: the time of day may have leapt."""
+        return self._expires_by() - state.at >= _MAX_SECONDS
+
     async def find_lost_thread(self, view: RequestView, turn: Turn, messages: int, now: float) -> str:
         """The thread that a request recreates by sending it whole and extended; empty for a new thread."""
         if messages < 2 or not _begins_thread(view, turn):
@@ -80,7 +84,7 @@ class KnownSessions:
             state = await self.sessions.load(SessionKey(view.caller, name))
             if (
                 state is not None
-                and now - state.at < _MAX_SECONDS
+                and not (now - state.at >= _MAX_SECONDS and self._has_expired(state))
                 and 0 < state.messages <= messages
                 and mark_at(view, turn, state.messages) == state.last
             ):

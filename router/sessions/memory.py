@@ -11,6 +11,7 @@ from operator import methodcaller
 
 from msgspec.structs import replace
 
+from router.contract.clock import CLOCK
 from router.contract.exchange import Exchange, Handler
 from router.contract.facts import AttemptEnded, Decided, Fact, FirstByte, Settled, StateRefused
 from router.contract.request import Overrides, RequestView
@@ -37,8 +38,9 @@ _SERVED = Outcome.SERVED
 
 
 class SessionMemory:
-    def __init__(self, store: SessionStore, clock: Callable[[], float] = time.time, tokens: TurnTokens | None = None) -> None:
-        self._known, self._clock, self.tokens = KnownSessions(store), clock, tokens or TurnTokens()
+    def __init__(self, store: SessionStore, clock: Callable[[], float] | None = None, tokens: TurnTokens | None = None) -> None:
+        self._known, self._clock = KnownSessions(store, clock or CLOCK.trusted), clock or time.time
+        self.tokens = tokens or TurnTokens()
         self._sessions, self._is_shared = self._known.sessions, store.is_shared
 
     turn_of = staticmethod(read_turn)

@@ -1,7 +1,7 @@
 """The panels of the control plane: which there are, and what each of them reads. And the edge, which serves them."""
 
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from router.wiring.built import Built
 if TYPE_CHECKING:
     from router.edge.control.metrics import Figures
     from router.edge.control.panel import Panel
+    from router.edge.control.savings import Looks
 
 
 def build_edge(built: Built, is_ready: Callable[[], bool]) -> tuple[Admission, AsgiApp]:
@@ -41,7 +42,7 @@ def list_panels(built: Built, is_ready: Callable[[], bool], admission: Admission
     from router.edge.control.explain import Explanations
     from router.edge.control.login import Login
     from router.edge.control.panels import Health, Models, NoticesPanel, Reload, RevokedWork
-    from router.edge.control.regret import RegretFigures
+    from router.edge.control.savings import Looks, SavingsFigures
     from router.edge.control.stats import Stats
     from router.edge.control.wrong import Wrong
     from router.jobs.panel import OutsideJobs, Responses
@@ -50,22 +51,22 @@ def list_panels(built: Built, is_ready: Callable[[], bool], admission: Admission
     from router.page.queries import LookingBack
     from router.page.race import Race
     from router.page.site import Site
-    from router.past.regret import look_back
+    from router.past.savings import add_up_groups
 
     house, state, ledger = built.house, built.house.state, built.ledger
-    price_of = partial(_find_price, house)
+    price_of, looks = partial(_find_price, house), build_looks(built)
     return (
         Health(is_ready, built.group, built.notices),
         Site(house),
         Models(house),
         Explanations(house, state.entries),
-        Stats(house),
-        RegretFigures(partial(look_back, ledger, price_of) if ledger is not None else None),
+        Stats(house, looks),
+        SavingsFigures(Looks(partial(add_up_groups, ledger)) if ledger is not None else None),
         NoticesPanel(built.notices),
-        build_figures(built),
+        build_figures(built, looks),
         LiveFeed(house, is_ready, admission.logins, built.notices, built.others),
         LookingBack(house, ledger, price_of),
-        Past(ledger, price_of),
+        Past(ledger),
         Responses(house, built.jobs),
         OutsideJobs(house, built.jobs, lambda: admission.limits),
         Reload(_find_reload(built)),
@@ -76,23 +77,23 @@ def list_panels(built: Built, is_ready: Callable[[], bool], admission: Admission
     )
 
 
-def build_figures(built: Built) -> "Figures":
+def build_looks(built: Built) -> "Looks | None":
+    """What was spent and saved since some moment; None without a ledger."""
+    from router.edge.control.savings import Looks
+    from router.past.savings import add_up
+
+    ledger = built.ledger
+    return Looks(lambda since, caller: add_up(ledger, since, caller).as_json()) if ledger is not None else None
+
+
+def build_figures(built: Built, looks: "Looks | None") -> "Figures":
     """What `/metrics` shows of this process. Of what all workers share, the first shows it alone."""
     from router.edge.control.metrics import Figures
-    from router.past.regret import look_back
-
-    house, ledger = built.house, built.ledger
-
-    def read_regret(since: float) -> tuple[Mapping[str, float], bool]:
-        assert ledger is not None
-        found = look_back(ledger, partial(_find_price, house), since)
-        return found.regret.seconds, found.is_complete
 
     is_first = built.group is None or built.group.number == 1
-    regret = read_regret if ledger is not None and is_first else None
     return Figures(
-        house,
-        regret,
+        built.house,
+        looks if is_first else None,
         jobs=partial(read_figures, built.jobs, with_all=is_first),
         group=built.group,
         find_usable=built.find_usable,

@@ -20,7 +20,7 @@ from router.contract.past import TurnsAsked
 from router.contract.stores import AskedTooMuch
 from router.contract.words import Outcome, Tier, TurnKind
 from router.page.queries import SPANS
-from router.past.regret import look_back
+from router.past.savings import add_up
 from router.stores.sqlite.files import connect, create_private
 from router.stores.sqlite.migrate import prepare
 from router.stores.sqlite.past import SqliteEntryReader
@@ -115,8 +115,8 @@ def list_questions(path: Path) -> dict[str, Callable[[], object]]:
     questions |= {
         "tandem log": lambda: reader.read_newest(0.0, 20),
         "tandem log --since 1m": lambda: reader.read_newest(now - 60.0, 20),
-        "tandem stats --since 1d": lambda: (reader.read_sums(day), look_back(reader, lambda _: None, day)),
-        "tandem stats": lambda: (reader.read_sums(0.0), look_back(reader, lambda _: None, 0.0)),
+        "tandem stats --since 1d": lambda: (reader.read_sums(day), add_up(reader, day)),
+        "tandem stats": lambda: (reader.read_sums(0.0), add_up(reader, 0.0)),
     }
     for span, (step, steps) in SPANS.items():
         questions[f"series {span}"] = partial(reader.read_series, now, step, steps, None)

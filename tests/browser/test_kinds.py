@@ -14,7 +14,7 @@ SENTENCES = {
     "moved up": ("deep", "quick failed (503), so thorough answers"),
     "moved down": ("fast", "x-tandem-tier asks for fast"),
     "interrupted": ("deep", "interrupted"),
-    "refused": ("fast", "daily budget of 0.0000010 USD"),
+    "refused": ("", "daily budget of 0.0000010 USD"),
     "job": ("deep", "job"),
 }
 

@@ -52,46 +52,64 @@ def test_where_rows_were_left_out_exactly_what_the_batch_lists_still_runs(page, 
     expect(page.locator("[data-running]")).to_have_count(2)
 
 
-def test_the_regret_says_how_far_back_it_goes_what_it_counts_and_where_no_price_is_known(page, router):
-    figures = {
-        "saved_usd": {"value": 0.0, "unit": "usd", "count": 0, "rows": []},
-        "lost_usd": {"value": 0.0, "unit": "usd", "count": 1, "rows": ["req_1"]},
-        "saved_seconds": {"value": 12.0, "unit": "seconds", "count": 2, "rows": ["req_1", "req_2"]},
-        "hops_usd": {"value": 0.5, "unit": "usd", "count": 2, "rows": ["req_3", "req_4"]},
-        "after_interrupt_tokens": {"value": 30, "unit": "tokens", "count": 1, "rows": ["req_5"]},
+def test_the_savings_say_how_far_back_they_go_and_list_the_turns_behind_them(page, router):
+    both = {"seconds": 12.0, "usd": 0.5}
+    turn = {
+        "request": "req_1",
+        "at": time.time(),
+        "caller": "local",
+        "client": "codex",
+        "session": "x:s",
+        "because": "a quick edit",
     }
-    sure = {"sure": "estimated", "how": "As it was scripted."}
-    found = {name: {**figure, **sure} for name, figure in figures.items()}
-    answer = {"since": 1763000000, "from": 1763380800, "complete": False, "turns": 3, "figures": found}
-    script(page, "**/tandem/regret*", json.dumps(answer))
+    turn |= {"redone": "moved_up", "seconds": 3.0, "usd": 0.1, "saved_seconds": 0.0, "saved_usd": 0.0}
+    figures = dict.fromkeys(("spent", "all_deep", "saved"), both)
+    counted = {
+        "turns": 3,
+        "fast_turns": 2,
+        "calls": 9,
+        "redone": {**both, "turns": 1},
+        "redone_turns": [turn],
+        "saving_turns": [],
+    }
+    answer = {"from": 1763380800, "complete": False, "sentence": "$0.50 less than all on deep", **figures, **counted}
+    script(page, "**/tandem/savings*", json.dumps(answer))
 
-    page.goto(f"{router.url}/#/regret")
+    page.goto(f"{router.url}/#/savings")
 
+    expect(page.locator("[data-sentence]")).to_have_text("$0.50 less than all on deep")
     expect(page.locator("[data-turns]")).to_have_text(re.compile(r"^3 turns since 1[678]/11/2025, \d\d:\d\d:\d\d$"))
-    for name, value in (("saved_usd", "–"), ("lost_usd", "$0"), ("hops_usd", "$0.500")):
-        expect(page.locator(f"[data-figure={name}] .value")).to_have_text(value)
-    for name, counted in (("saved_seconds", "2 turns"), ("hops_usd", "2 calls"), ("after_interrupt_tokens", "1 call")):
-        expect(page.locator(f"[data-figure={name}] summary")).to_have_text(f"{counted} behind it")
+    expect(page.locator("[data-figure=saved] .value")).to_contain_text("$0.500")
+    expect(page.locator("[data-behind=redone] [data-behind-row=req_1]")).to_contain_text("moved up while it ran")
+    expect(page.locator("[data-behind=saved]")).to_have_count(0)
 
 
-def test_a_regret_that_is_complete_needs_no_date(page, router):
-    page.goto(f"{router.url}/#/regret")
+def job(name: str, state: str, **more: Any) -> dict[str, Any]:
+    known = {"id": name, "state": state, "tier": "deep", "title": "review it", "session": None, "caller": "local"}
+    return {**known, "created_at": time.time() - 60, "ended_at": None, "is_collected": False, **more}
 
-    expect(page.locator("[data-turns]")).to_have_text(re.compile(r"^[\d,]+ turns?$"))
 
-
-def test_background_jobs_that_wait_to_be_collected_are_shown_with_the_command_that_collects_them(page, router):
+def test_jobs_are_turns_on_top_that_are_cancelled_while_they_run_and_read_when_they_are_done(page, router):
     script_feed(page)
+    ended = {"ended_at": time.time()}
     jobs = [
-        {"id": f"resp_{number}", "state": "completed", "ended_at": time.time() - 60, "caller": "local"} for number in range(5)
+        job("resp_1", "running"),
+        job("resp_2", "completed", **ended),
+        job("resp_3", "completed", **ended, is_collected=True),
     ]
-    script(page, "**/tandem/stats", json.dumps({"targets": {}, "jobs": jobs}))
+    script(page, "**/tandem/jobs?*", json.dumps({"data": jobs}))
+    script(page, "**/v1/responses/resp_2", json.dumps({"output": [{"content": [{"text": "All is well."}]}]}))
+    cancelled: list[str] = []
+    page.route("**/tandem/jobs/*/cancel*", lambda route: cancelled.append(route.request.method) or route.fulfill(body="{}"))
 
     page.goto(f"{router.url}/#/turns")
 
-    expect(page.locator("[data-job]")).to_have_count(3)
-    expect(page.locator("[data-jobs]")).to_contain_text("tandem jobs result resp_4")
-    expect(page.locator("[data-jobs]")).to_contain_text("and 2 more")
+    expect(page.locator("[data-job]")).to_have_count(2)
+    page.locator("[data-job=completed] [data-job-result]").click()
+    expect(page.locator("[data-result]")).to_have_text("All is well.")
+    with page.expect_request("**/tandem/jobs/resp_1/cancel*"):
+        page.locator("[data-job=running] [data-job-cancel]").click()
+    assert cancelled == ["POST"]
 
 
 def before_first_frame(page: Page, act: str) -> None:

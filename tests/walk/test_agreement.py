@@ -44,7 +44,8 @@ async def test_the_page_the_stats_and_the_metrics_agree_after_the_demos_afternoo
         opened = [await asyncio.to_thread(get, f"{router.url}/tandem/turns/{turn['id']}") for turn in turns]
         rows = [row for turn in opened for row in turn["rows"]]
         sessions = await asyncio.to_thread(get_all, f"{router.url}/tandem/sessions", "sessions")
-        regret = await asyncio.to_thread(get, f"{router.url}/tandem/regret?since=24h")
+        savings = await asyncio.to_thread(get, f"{router.url}/tandem/savings?since=24h")
+        live = await asyncio.to_thread(get, f"{router.url}/tandem/stats")
         with await asyncio.to_thread(urllib.request.urlopen, f"{router.url}/metrics") as answer:
             text = answer.read().decode()
         told = await asyncio.to_thread(
@@ -59,7 +60,7 @@ async def test_the_page_the_stats_and_the_metrics_agree_after_the_demos_afternoo
     stats = json.loads(told.stdout)
 
     assert len(rows) == stats["total"]["calls"] == sum(session["calls"] for session in sessions) > 20
-    assert stats["total"]["turns"] == sum(session["turns"] for session in sessions) == regret["turns"]
+    assert stats["total"]["turns"] == sum(session["turns"] for session in sessions) == savings["turns"]
     for tier in ("fast", "deep"):
         served = sum(value for key, value in figures.items() if key[0] == "tandem_requests_total" and tier in key)
         assert served == stats["by_tier"][tier]["calls"] == sum(row["tier"] == tier for row in rows) > 0
@@ -71,7 +72,9 @@ async def test_the_page_the_stats_and_the_metrics_agree_after_the_demos_afternoo
         )
     for name in ("calls", "output_tokens"):
         assert sum(turn[name] or 0 for turn in turns) == pytest.approx(stats["total"][name])
-    shown = {name: figure["value"] for name, figure in regret["figures"].items()}
-    assert shown == {name: figure["value"] for name, figure in stats["regret"]["figures"].items()}
-    for kind in ("saved", "lost", "deep_needlessly"):
-        assert figures["tandem_regret_seconds_total", kind] == shown[f"{kind}_seconds"] > 0
+    shown = {name: savings[name] for name in ("turns", "calls", "spent", "all_deep", "saved", "redone", "left_out", "sentence")}
+    for other in (stats["savings"], live["savings"]):
+        assert shown == {name: other[name] for name in shown}
+    for name in ("spent", "all_deep", "saved", "redone"):
+        assert figures["tandem_savings_seconds", name] == shown[name]["seconds"] != 0
+    assert figures["tandem_redone_turns",] == shown["redone"]["turns"] > 0

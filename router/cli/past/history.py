@@ -1,6 +1,8 @@
 """Shared by `replay` and `tune`: finding the history, and reading it with a progress bar."""
 
 import argparse
+import contextlib
+import gc
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -86,6 +88,16 @@ class PastFiles:
         said = ", ".join(f"{count} {what}" for count, what in passed if count)
         if said:
             say(f"skipped {said}")
+
+
+@contextlib.contextmanager
+def without_collection() -> Iterator[None]:
+    """Collect no garbage meanwhile: what is read of a history stays, and looking through it again and again takes a seventh."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def find_history(arguments: argparse.Namespace, loaded: LoadedConfig, *, joins: bool) -> PastFiles:

@@ -47,7 +47,7 @@ def add_past_arguments(parser: argparse.ArgumentParser) -> None:
 def open_past(arguments: argparse.Namespace) -> Past:
     """The local ledger; with `--url` or `--key-env`, a router."""
     if arguments.url is None and arguments.key_env is None:
-        return LedgerPast(find_ledger(arguments), arguments.config)
+        return LedgerPast(find_ledger(arguments))
     return RouterPast(find_url(arguments.url), read_own_key(arguments.key_env))
 
 

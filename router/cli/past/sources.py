@@ -3,7 +3,6 @@
 Both answer the same questions with the same types. All of it raises `Ended`.
 """
 
-import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,15 +13,11 @@ import msgspec
 
 from router.cli import Ended
 from router.cli.asking import Refused, Unreachable, ask_object, explain_refusal
-from router.cli.common import known_names, say
-from router.cli.routers import known_routers
-from router.config.files import load_prices
-from router.config.load import find_config
+from router.cli.common import say
 from router.contract.entry import Line, read_line
-from router.contract.past import CallSums, ExpectedSums, SessionSums, Sums
+from router.contract.past import CallSums, SessionSums
 from router.contract.request import JsonObject
 from router.contract.stores import StoreUnusable
-from router.contract.target import Price
 from router.contract.words import Tier
 from router.past.answers import QUESTIONS, Query
 from router.past.rows import Call, Kept
@@ -31,7 +26,7 @@ from router.stores.sqlite.past import SqliteEntryReader
 
 _ASK_SECONDS = 60.0
 """Sums of a large ledger take time."""
-_Row = TypeVar("_Row", SessionSums, CallSums, ExpectedSums)
+_Row = TypeVar("_Row", SessionSums, CallSums)
 Found = TypeVar("Found")
 Newest = tuple[list[Call], dict[tuple[str, str], int]]
 """Calls, oldest first, and each session's number of turns before them."""
@@ -75,11 +70,10 @@ class Past:
     def read_sessions(self, since: float, limit: int, caller: str | None) -> list[SessionSums]:
         return _rows(SessionSums, self._ask("sessions", Query(since, limit, caller))["sessions"])
 
-    def read_sums(self, since: float) -> tuple[Sums, JsonObject]:
-        """The sums, and the regret as in `/tandem/regret`."""
+    def read_sums(self, since: float) -> tuple[list[CallSums], JsonObject]:
+        """The sums, and what Tandem was worth (`past.savings`)."""
         told = self._ask("sums", Query(since))
-        calls, expected = _rows(CallSums, told["calls"]), _rows(ExpectedSums, told["expected"])
-        return Sums(calls, expected, told["moved_up"], told["marked_wrong"], told["asked_for"]), told["regret"]
+        return _rows(CallSums, told["calls"]), told["savings"]
 
     def find_turn(self, request_id: str | None, *, begins: bool = False) -> PastTurn:
         """The last turn, a request by id, or with `begins` the turn of that request."""
@@ -99,13 +93,11 @@ class Past:
 
 
 class LedgerPast(Past):
-    def __init__(self, path: Path, config: str | None = None) -> None:
+    def __init__(self, path: Path) -> None:
         self.path, self.place = path, str(path)
-        self._config = config
-        self._prices: dict[str, Price] | None = None
 
     def _ask(self, question: str, query: Query) -> Any:
-        return self._look(lambda ledger: QUESTIONS[question](ledger, query, self.price_of))
+        return self._look(lambda ledger: QUESTIONS[question](ledger, query))
 
     def mark(self, turn_id: str, should_be: Tier) -> Marked:
         turn = self._look(lambda ledger: ledger.find_beginning(turn_id))
@@ -118,14 +110,6 @@ class LedgerPast(Past):
             return Marked(judged.is_marked, judged.was_unmarked, judged.teaches)
         except StoreUnusable as error:
             raise Ended(1, str(error)) from error
-
-    def price_of(self, target: str) -> Price | None:
-        """By the config of the ledger's router, else the command's; read on first use, since few sessions change tier."""
-        if self._prices is None:
-            is_named = bool(self._config or os.environ.get("TANDEM_CONFIG"))
-            writer = None if is_named else next((one for one in known_routers() if one.ledger == self.path), None)
-            self._prices = load_prices(writer.config if writer is not None else find_config(self._config), known_names())
-        return self._prices.get(target)
 
     def _look(self, read: Callable[[SqliteEntryReader], Found]) -> Found:
         ledger = SqliteEntryReader(self.path)

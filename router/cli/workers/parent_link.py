@@ -19,7 +19,7 @@ from router.contract.request import JsonObject
 from router.loop.tasks import spawn
 from router.wiring.built import Built
 from router.wiring.key_watch import KeyWatch
-from router.wiring.panels import build_figures
+from router.wiring.panels import build_figures, build_looks
 from router.wiring.reloader import Reloader
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Reporting:
     async def answer(self) -> bytes:
         from router.edge.control.worker_figures import pack  # only for scrapes
 
-        self._figures = self._figures or build_figures(self._built)
+        self._figures = self._figures or build_figures(self._built, build_looks(self._built))
         found = await self._figures.read()
         return pack(*(found or ({}, {})))
 

@@ -5,13 +5,15 @@ import math
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from router.contract.caller import SCRAPER
 from router.contract.errors import NotFound, NotPermitted, TandemError
 from router.contract.exchange import Part
+from router.contract.request import JsonObject
 from router.contract.stores import StoreUnusable
 from router.edge.control.panel import Answer, Asked, Group, Page
+from router.edge.control.savings import SINCE_START_SECONDS, Looks
 from router.edge.routes import METRICS
 from router.edge.shedding import read_resident_bytes
 from router.house import House
@@ -21,15 +23,9 @@ from router.stores.shared import Shared
 if TYPE_CHECKING:
     from router.telemetry.metrics import Buckets, Samples
 
-ReadRegret = Callable[[float], tuple[Mapping[str, float], bool]]
-"""Seconds won and lost by decisions since a time, by kind, and whether all rows since then were looked at.
-
-It reads the ledger, so it is called in a thread.
-"""
 ReadJobs = Callable[[], Awaitable["Mapping[str, Samples]"]]
 """The figures of background work."""
 _LAG_SECONDS = 0.005
-_REGRET_SECONDS = 60.0
 
 
 class Figures:
@@ -38,15 +34,14 @@ class Figures:
     def __init__(
         self,
         house: House,
-        regret: ReadRegret | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        looks: Looks | None = None,
         jobs: ReadJobs | None = None,
         group: Group | None = None,
         find_usable: Callable[[], Mapping[str, bool]] = dict,
     ) -> None:
         """`find_usable` returns which of this router's own stores can be used now."""
-        self._house, self._jobs, self._group, self._find_usable = house, jobs, group, find_usable
-        self._regret = Regret(regret, clock) if regret is not None else None
+        self._house, self._looks, self._jobs, self._group = house, looks, jobs, group
+        self._find_usable = find_usable
         self.pages = (Page(METRICS, self._show),)
 
     async def _show(self, asked: Asked) -> Answer:
@@ -74,7 +69,6 @@ class Figures:
         if not self._house.state.observers.is_on(Part.METRICS):
             return None
         lag = await measure_lag()
-        regret = await self._regret.read(counting.began_at) if self._regret is not None else None
         samples: dict[str, Samples] = {
             **counting.counts(),
             **read_state(self._house),
@@ -84,8 +78,9 @@ class Figures:
         samples["tandem_store_up"] = {**samples.get("tandem_store_up", {}), **up}
         if self._jobs is not None:
             samples |= await self._jobs()
-        if regret is not None:
-            samples["tandem_regret_seconds_total"] = {(kind,): seconds for kind, seconds in regret.items()}
+        if self._looks is not None:
+            with suppress(StoreUnusable, OSError):
+                samples |= read_savings(await self._looks.find(counting.began_at, None, keep_seconds=SINCE_START_SECONDS))
         stalls = self._house.state.loop_watch.stalls
         return samples, {**counting.histograms(), "tandem_loop_stall_seconds": stalls.copy()}
 
@@ -105,43 +100,20 @@ async def measure_lag(clock: Callable[[], float] = time.perf_counter) -> float:
     return max(0.0, clock() - began - _LAG_SECONDS)
 
 
-class Regret:
-    """Regret as a counter: read from the ledger once a minute at most, and never less than before.
-
-    Only so many rows can be looked at. When there are more since the beginning, what was counted until then is kept, and the
-    next rows are added to it.
-    """
-
-    def __init__(self, read: ReadRegret, clock: Callable[[], float], now: Callable[[], float] = time.time) -> None:
-        self._read, self._clock, self._now = read, clock, now
-        self._reading = asyncio.Lock()
-        self._began_at = 0.0
-        self._start_again(0.0)
-
-    def _start_again(self, since: float) -> None:
-        self._began_at = self._from = self._last = since
-        self._read_at = float("-inf")
-        self._kept: dict[str, float] = {}
-        """Counts from before `_from`."""
-        self._known: dict[str, float] = {}
-
-    async def read(self, since: float) -> Mapping[str, float]:
-        """The figures as last read. What cannot be read now stays as it was."""
-        async with self._reading:
-            if since != self._began_at:  # switched off and on: everything is counted from the beginning
-                self._start_again(since)
-            if self._clock() - self._read_at >= _REGRET_SECONDS:
-                self._read_at, now = self._clock(), self._now()
-                try:
-                    found, is_complete = await asyncio.to_thread(self._read, self._from)
-                    if not is_complete and self._last > self._from:
-                        self._from, self._kept = self._last, self._known
-                        found, _ = await asyncio.to_thread(self._read, self._from)
-                except (StoreUnusable, OSError):
-                    return self._known
-                self._last, before, kept = now, self._known, self._kept
-                self._known = {kind: max(kept.get(kind, 0.0) + more, before.get(kind, 0.0)) for kind, more in found.items()}
-        return self._known
+def read_savings(found: JsonObject) -> "dict[str, Samples]":
+    """Spent, all on deep, saved and redone; no money without a price."""
+    seconds, usd = dict[tuple[str, ...], float](), dict[tuple[str, ...], float]()
+    for name in ("spent", "all_deep", "saved", "redone"):
+        figures: Any = found[name]
+        seconds[name,] = figures["seconds"]
+        if figures["usd"] is not None:
+            usd[name,] = figures["usd"]
+    redone: Any = found["redone"]
+    return {
+        "tandem_savings_seconds": seconds,
+        "tandem_savings_usd": usd,
+        "tandem_redone_turns": {(): redone["turns"]},
+    }
 
 
 def read_state(house: House) -> "dict[str, Samples]":

@@ -1,13 +1,16 @@
 """The live picture: how each target does now, and what is used of its quota; and for a caller, what it has used itself."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 
 from router.contract.caller import LOCAL, Caller
 from router.contract.request import Json, JsonObject
 from router.contract.rights import Rights
+from router.contract.stores import StoreUnusable
 from router.contract.target import LimitWindow, Target, TargetStatus
 from router.dispatch.live.statistics import LiveStatistics
 from router.edge.control.panel import Answer, Asked, Page, as_json
+from router.edge.control.savings import SINCE_START_SECONDS, Looks
 from router.house import House
 
 _FOR_EVERYONE = (
@@ -27,23 +30,34 @@ _FOR_EVERYONE = (
 class Stats:
     """Shows an admin the live figures of all targets and callers, and a caller its own."""
 
-    def __init__(self, house: House) -> None:
-        self._house = house
+    def __init__(self, house: House, looks: Looks | None = None) -> None:
+        self._house, self._looks = house, looks
         self.pages = (Page("/tandem/stats", self._show),)
 
     async def _show(self, asked: Asked) -> Answer:
         house, live = self._house, self._house.state.live
         plan, now = house.plan, house.clock()
         targets = draw(live, plan.targets, now)
-        jobs = self._show_jobs(asked)
+        jobs, savings = self._show_jobs(asked), await self._find_savings(asked)
         if not asked.rights.is_admin:
-            return as_json({**self._show_own(asked.caller, asked.rights), "targets": _show_some(targets), "jobs": jobs})
+            own = self._show_own(asked.caller, asked.rights)
+            return as_json({**own, "targets": _show_some(targets), "jobs": jobs, "savings": savings})
         chain: list[Json] = [{"name": link.name.value, "on": link.is_on} for link in house.state.observers.links]
-        shown: JsonObject = {"targets": targets, "quotas": live.queues.picture(plan.targets, now), "jobs": jobs, "chain": chain}
+        quotas = live.queues.picture(plan.targets, now)
+        shown: JsonObject = {"targets": targets, "quotas": quotas, "jobs": jobs, "savings": savings, "chain": chain}
         if plan.keys is not None:
             names = (name for name in plan.keys.rights if name != LOCAL.name)
             shown["callers"] = {name: self._show_use(Caller(name), plan.keys.rights[name]) for name in names}
         return as_json(shown)
+
+    async def _find_savings(self, asked: Asked) -> JsonObject | None:
+        """Since the start; None without a ledger that can be read."""
+        if self._looks is None:
+            return None
+        began_at, caller = self._house.state.metrics.began_at, None if asked.rights.is_admin else asked.caller.name
+        with suppress(StoreUnusable):
+            return await self._looks.find(began_at, caller, keep_seconds=SINCE_START_SECONDS)
+        return None
 
     def _show_jobs(self, asked: Asked) -> list[Json]:
         """The background jobs that wait to be collected: a caller's own with their titles, and an admin's view of all."""

@@ -17,6 +17,9 @@ export const pathOfSession = (session, caller) =>
 /** A tier by its name and colour; the name is always there, so the colour only helps. */
 export const Tier = ({ tier }) => html`<span class=${`tier ${tier ?? "none"}`} data-tier=${tier ?? ""}>${tier ?? "none"}</span>`;
 
+/** The tier that served a turn; nobody where it was refused before a target was called. */
+export const Served = ({ of }) => (of.outcome === "REFUSED" && !of.target ? html`<span class="tier none" data-tier="">nobody</span>` : html`<${Tier} tier=${of.tier} />`);
+
 const HOPS = { up: ["↑", "moved up to deep with this call"], down: ["↓", "moved down to fast with this call"] };
 export const Hop = ({ hop }) => {
   const [sign, meaning] = HOPS[hop] ?? [];
@@ -122,7 +125,7 @@ const about = (of, scope) => html`
   ${seesCallers() && html`<td class="c-caller"><${Name} view="turns" scope=${scope} of="caller" value=${of.caller} /></td>`}
   <td class="c-who"><${Name} view="turns" scope=${scope} of="client" value=${of.client} />
     ${of.session && html` <a class="quiet" href=${linkToSession(of.session, of.caller)} title=${`show the session ${of.session}`}>${words.shortSession(of.session)}</a>`}</td>
-  <td class="c-tier"><${Tier} tier=${of.tier} />${(of.hops ?? []).map((hop) => html`<${Hop} hop=${hop.hop} />`)}
+  <td class="c-tier"><${Served} of=${of} />${(of.hops ?? []).map((hop) => html`<${Hop} hop=${hop.hop} />`)}
     ${of.target && html` <${Name} view="turns" scope=${scope} of="target" value=${of.target} />`}</td>`;
 
 /** One turn. It is drawn again only where it changed. */

@@ -84,7 +84,7 @@ export const kind = (value) => KINDS[value] ?? (value ? value.replaceAll("_", " 
 
 /** A session's name: whole where it is short, else its beginning, or the end of a generated id. */
 export function shortSession(session) {
-  const name = (session ?? "").replace(/^x:/, "");
+  const name = (session ?? "").replace(/^[\w-]{1,20}:~?/, "");
   if (name.length <= 12) return name;
   return /^[\w-]*[\da-f]{8,}[\w-]*$/i.test(name) ? `…${name.slice(-4)}` : `${name.slice(0, 11)}…`;
 }

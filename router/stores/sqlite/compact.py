@@ -21,7 +21,7 @@ MAPPED = "PRAGMA auto_vacuum = INCREMENTAL"
 """Of a new file, or of one that is rewritten."""
 _INCREMENTAL = 2
 _STEP_PAGES = 256
-"""A megabyte, in some ten milliseconds: rows do not wait for long."""
+"""A megabyte, in some tens of milliseconds: rows do not wait for long."""
 _WORTH_BYTES = 16 << 20
 """Less is left for the next rows."""
 _REWRITTEN_BYTES = 512 << 20

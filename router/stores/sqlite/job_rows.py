@@ -18,7 +18,7 @@ from router.stores.sqlite.files import connect_to_read
 _OWNED = "id = ? AND owner = ? AND attempt = ? AND state = 'running'"
 _UNFINISHED = "state IN ('queued', 'running')"
 _RELEASED = "state = 'running' AND leased_until = 0"
-_OVERDUE = "state = 'running' AND leased_until > 0 AND leased_until < ? AND owner != ?"
+_OVERDUE = "state = 'running' AND leased_until > 0 AND (leased_until < ? OR leased_until > ?) AND owner != ?"
 _LONG_AGO = 1.0
 """The expiry of an abandoned lease."""
 _IS_LOST = f"(is_cancelled OR is_handed_out OR attempt >= {MOST_ATTEMPTS})"
@@ -83,13 +83,13 @@ def claim(
     lease_seconds: float,
     terms: JobTerms,
     turns: Turns,
-    overdue: float,
+    believed: tuple[float, float],
 ) -> Job | None:
-    """Claim a job: one to be recorded, else one only to be ended, else a queued one. Leases up to `overdue` have run out."""
+    """Claim a job: one to be recorded, else one only to be ended, else a queued one. Leases not `believed` have run out."""
     _take_back(database)
     until = now + lease_seconds
     kept = "UPDATE jobs SET owner = ?, leased_until = ? WHERE sequence = ?"
-    for (sequence,) in database.execute(f"SELECT sequence FROM jobs WHERE {_OVERDUE} LIMIT 1", (overdue, owner)).fetchall():  # noqa: S608  fixed names
+    for (sequence,) in database.execute(f"SELECT sequence FROM jobs WHERE {_OVERDUE} LIMIT 1", (*believed, owner)).fetchall():  # noqa: S608  fixed names
         database.execute(kept, (owner, until, sequence))
         return to_job(_fetch(database, sequence), is_unrecorded=True)
     for (sequence,) in database.execute(f"SELECT sequence FROM jobs WHERE {_RELEASED} LIMIT 1").fetchall():  # noqa: S608  fixed names

@@ -9,6 +9,7 @@ from abc import abstractmethod
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from math import inf
 from typing import Any, NamedTuple, TypeVar
 
 from router.contract.caller import Caller
@@ -38,6 +39,7 @@ _READERS = 2
 _DELETED_AT_ONCE = 20
 """Logs can be many megabytes."""
 _DELETED_FROM_MEMORY = 1_000
+_LONGEST_LEASE_SECONDS = 3_600.0
 _MEMORY_BYTES = 256 << 20
 """For jobs in memory and their logs. When full, new ones are refused until some expire."""
 
@@ -68,11 +70,11 @@ class SqlJobs(JobQuestions):
         return is_taken
 
     async def claim(self, owner: str, lease_seconds: float, terms: JobTerms) -> Job | None:
-        """After a leap of the clock, owners have the time to renew their leases by it."""
+        """After a leap of the clock, owners have the time to renew their leases by it. Later, one far ahead is of before it."""
         now = self._clock()
-        overdue = 0.0 if CLOCK.has_just_leapt(2 * lease_seconds) else now
+        believed = (0.0, inf) if CLOCK.has_just_leapt(2 * lease_seconds) else (now, now + _LONGEST_LEASE_SECONDS)
         return await self._write(
-            lambda database: job_rows.claim(database, owner, now, lease_seconds, terms, self._turns, overdue)
+            lambda database: job_rows.claim(database, owner, now, lease_seconds, terms, self._turns, believed)
         )
 
     async def renew(self, job: Job, owner: str, lease_seconds: float) -> bool:

@@ -107,13 +107,6 @@ def read_marks(database: sqlite3.Connection) -> Marks:
     return Marks(marked, frozenset(removed))
 
 
-def count_misjudged(database: sqlite3.Connection, since: float, caller: str | None = None) -> int:
-    """Marks of turns that are in the ledger."""
-    of_turns = "EXISTS (SELECT 1 FROM entries WHERE id = request_id AND (? IS NULL OR caller = ?))"
-    query = f"SELECT 1 FROM misjudged WHERE at >= ? AND should_be != '' AND {of_turns}"  # noqa: S608  fixed names
-    return len(read_newer(database, query, since, caller, caller))
-
-
 def read_newer(database: sqlite3.Connection, query: str, *values: float | str | None) -> list[tuple[Any, ...]]:
     """Rows of a table that older ledgers lack."""
     try:

@@ -32,7 +32,7 @@ IS_TURN = (
 """A turn in which a model worked. Refused or failed ones are sent again, and would count twice."""
 UNPRICED = f"cost_usd IS NULL AND (outcome = '{Outcome.SERVED}' OR output_tokens IS NOT NULL)"
 _KEPT = "replace(substr(decision, 1, 24), ' ', '')"
-DECIDED = f"CASE WHEN substr({_KEPT}, 7, 8) = ',\"tier\":' THEN substr({_KEPT}, 16, 4) ELSE tier END"
+_DECIDED = f"CASE WHEN substr({_KEPT}, 7, 8) = ',\"tier\":' THEN substr({_KEPT}, 16, 4) ELSE tier END"
 """The tier decided on; another serves where its targets fail. The JSON starts with version and tier, and parsing all of it is
 far slower. Rows before versions count as served."""
 _ERRORS = f"('{Outcome.FAILED}', '{Outcome.CUT_SHORT}')"
@@ -55,12 +55,12 @@ _BEFORE = f"""
 """  # noqa: S608  fixed names
 _IS_NEWER = "SELECT 1 FROM entries WHERE session = ? AND +caller = ? AND (+at, sequence) >= (?, ?) LIMIT 1"
 _LAST_CALLER = "SELECT caller FROM entries WHERE session = ? ORDER BY sequence DESC LIMIT 1"
-WAYS = f"""
+_WAYS = f"""
     SELECT caller, session, group_concat(letter, '') FROM (
         SELECT caller, session,
-            CASE turn_kind WHEN '{TurnKind.TOOL_LOOP}' THEN '' ELSE '|' END || substr({{decided}}, 1, 1) || upper(tier)
+            CASE turn_kind WHEN '{TurnKind.TOOL_LOOP}' THEN '' ELSE '|' END || substr({_DECIDED}, 1, 1) || upper(tier)
             AS letter
-        FROM {{entries}} WHERE at >= ? AND {{sessions}} AND turn_kind IN {PERSONS} AND tier IS NOT NULL
+        FROM entries WHERE at >= ? AND sequence >= ? AND session IN ({{marks}}) AND turn_kind IN {PERSONS} AND tier IS NOT NULL
         ORDER BY caller, session, sequence
     ) GROUP BY caller, session
 """  # noqa: S608  fixed names
@@ -149,16 +149,9 @@ def _sum_up(
     """Newest first, over rows from `since` and number `first` on."""
     marks = ", ".join("?" * len(names))
     rows = database.execute(_SESSIONS.format(marks=marks), (since, first, *names, caller, caller, limit)).fetchall()
-    ways = database.execute(
-        WAYS.format(entries="entries", decided=DECIDED, sessions=f"sequence >= ? AND session IN ({marks})"),
-        (since, first, *names),
-    )
-    moved = {(of, session): count_moved(way) for of, session, way in ways}
+    ways = database.execute(_WAYS.format(marks=marks), (since, first, *names))
+    moved = {(of, session): len(_MOVED.findall(way)) for of, session, way in ways}
     return [SessionSums._make((*row, moved.get(row[:2], 0), False)) for row in rows]
-
-
-def count_moved(way: str) -> int:
-    return len(_MOVED.findall(way))
 
 
 def _sum_up_session(database: sqlite3.Connection, session: str, caller: str) -> list[SessionSums]:

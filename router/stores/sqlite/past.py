@@ -19,16 +19,14 @@ from router.contract.past import (
     C,
     CallerSums,
     CallSums,
-    ExpectedSums,
     FoundCall,
     Marks,
-    RecentCalls,
     RecordedCall,
     RecordedTurn,
     SessionRows,
     SessionsPage,
     SessionSums,
-    Sums,
+    SpentCall,
     TargetSeries,
     TurnsAsked,
     TurnsPage,
@@ -38,8 +36,8 @@ from router.contract.words import PERSONS_KINDS, Outcome, Tier, TurnKind
 from router.stores.sqlite import pages, turn_pages
 from router.stores.sqlite.files import open_ledger
 from router.stores.sqlite.lock import find_owner
-from router.stores.sqlite.marks import count_misjudged, read_marks, read_misjudged, read_newer
-from router.stores.sqlite.pages import BEGIN, DECIDED, IS_TURN, LINE, PERSONS, UNPRICED, WAYS, count_moved
+from router.stores.sqlite.marks import read_marks, read_misjudged, read_newer
+from router.stores.sqlite.pages import BEGIN, IS_TURN, LINE, PERSONS, UNPRICED
 
 _LEARNING_SECONDS = 1.0
 """A router can do without."""
@@ -47,8 +45,6 @@ _WRITTEN_SECONDS = 0.3
 """A router writes its queue every 0.2 s."""
 _HISTORY_SECONDS = 3_600.0
 """Limit for `tune` and `replay`, which read every row and work in between."""
-# Far quicker than parsing each row's JSON, and exact: inside a text the quotes would be escaped. Older rows have a space.
-_IS_ASKED_FOR = """(instr(decision, '"decided_by":"override"') OR instr(decision, '"decided_by": "override"'))"""
 _PACES = """
     SELECT at, attempts FROM entries
     WHERE sequence > (SELECT max(sequence) - 2000 FROM entries) AND instr(attempts, '"pace"') ORDER BY sequence
@@ -73,12 +69,26 @@ _ONE = f"{_TURN} AND id = :id {_OWN}"
 _UNDECIDED = f"SELECT coalesce(because, error, lower(outcome)) FROM entries WHERE id = :id AND decision IS NULL {_OWN}"  # noqa: S608
 _CALLS = f"""
     SELECT {{texts}}, decision, {", ".join(COLUMNS)}, 1 FROM entries
-    WHERE sequence > :cut AND at >= :since AND (:caller IS NULL OR caller = :caller)
+    WHERE sequence > :cut AND at >= :since
         AND session IS NOT NULL AND decision IS NOT NULL AND turn_kind IN {PERSONS} ORDER BY sequence
 """  # noqa: S608  fixed names
 """Attempts are not counted here: that is slow."""
 _TEXTS = f"CASE WHEN turn_kind IN {BEGIN} THEN prompt_text END"
 """Prompts of asks: those of their further calls repeat them, and are not decided again."""
+_OF_ASKS = f"turn_kind IS NOT '{TurnKind.TOOL_LOOP}'"
+_SPENT_CALLS = f"""
+    SELECT caller, session, turn_kind, tier, outcome,
+        CASE WHEN duration_ms BETWEEN 0 AND 1e12 THEN duration_ms ELSE 0.0 END,
+        CASE WHEN cost_usd BETWEEN 0 AND 1e12 THEN cost_usd END, {UNPRICED},
+        CASE WHEN {_OF_ASKS} OR tier IS '{Tier.DEEP}' THEN decision END, CASE WHEN {_OF_ASKS} THEN id END,
+        CASE WHEN {_OF_ASKS} AND score BETWEEN 0 AND 1 THEN score END, at, client, target,
+        CASE WHEN {_OF_ASKS} THEN because END
+    FROM entries WHERE sequence > :cut AND +at >= :since AND (:caller IS NULL OR +caller = :caller)
+        AND sequence >= CASE WHEN :since > 0 THEN (SELECT min(+sequence) FROM entries WHERE at >= :since) ELSE 0 END
+        AND typeof(id) || typeof(caller) = 'texttext' AND typeof(session) != 'blob'
+    ORDER BY sequence
+"""  # noqa: S608  fixed names
+"""Other programs may write to the file: names that are not text are left out, and amounts that no clock or price gives."""
 _OLDER = "SELECT sequence, at FROM entries ORDER BY sequence DESC LIMIT 1 OFFSET ?"
 _BEGINNINGS = (
     f"SELECT caller, session, sequence FROM entries WHERE turn_kind IN {BEGIN} AND tier IS NOT NULL"  # noqa: S608  fixed names
@@ -86,20 +96,14 @@ _BEGINNINGS = (
     " AND session IN ({marks})"
 )
 """Turns as they are numbered (`router.past.turns`): not what the router answered itself, nor an ask that was sent again."""
-_LOOK = f"""
-    CREATE TEMP TABLE looked_at AS
-    SELECT sequence, at, caller, session, client, turn_kind, tier, outcome, score, input_tokens, output_tokens, cost_usd,
-        ttft_ms, duration_ms, {IS_TURN} AS is_turn, {UNPRICED} AS is_unpriced, {DECIDED} AS decided,
-        CASE WHEN {IS_TURN} THEN {_IS_ASKED_FOR} END AS is_asked_for
-    FROM entries WHERE at >= :since AND (:caller IS NULL OR +caller = :caller)
-"""  # noqa: S608  fixed names
-"""The columns of the sums below, read once: finding a row takes longer than adding it up."""
+_IS_SERVED = f"outcome != '{Outcome.REFUSED}'"
 _SUMS = f"""
-    SELECT date(at, 'unixepoch', 'localtime'), client, tier, sum(is_turn), count(*), sum(input_tokens),
-        sum(output_tokens), sum(cost_usd), sum(is_unpriced), sum(duration_ms) / 1000,
+    SELECT date(at, 'unixepoch', 'localtime'), client, tier, sum({IS_TURN}), count(*), sum(input_tokens),
+        sum(output_tokens), sum(cost_usd), sum({UNPRICED}), ifnull(sum(duration_ms) FILTER (WHERE {_IS_SERVED}), 0.0) / 1000,
         sum(ttft_ms) / 1000, count(ttft_ms), sum(outcome IN ('{Outcome.ABANDONED}', '{Outcome.INTERRUPTED}')),
         sum(outcome = '{Outcome.FAILED}'), sum(outcome = '{Outcome.REFUSED}'), caller
-    FROM looked_at WHERE tier IS NOT NULL OR outcome != '{Outcome.SERVED}' GROUP BY 1, 2, 3, caller
+    FROM entries WHERE at >= :since AND (:caller IS NULL OR +caller = :caller)
+        AND (tier IS NOT NULL OR outcome != '{Outcome.SERVED}') GROUP BY 1, 2, 3, +caller
 """  # noqa: S608  fixed names
 _SPENDING = f"""
     SELECT caller, sum(CAST(round(cost_usd * {UNITS_PER_USD}) AS INTEGER)) FROM entries
@@ -112,37 +116,6 @@ _SPENT = """
         sum(cost_usd) FILTER (WHERE at >= ? AND at < ?), max(at)
     FROM entries GROUP BY 1, 2
 """
-
-
-def _projected(tier: Tier, index: int, old: str) -> str:
-    """A figure of a tier's projection at the row's own score, or an older row's estimate."""
-    new = f"json_extract(decision, '$.{tier}[{index}]') + json_extract(decision, '$.{tier}[{index + 1}]') * score"
-    return f"coalesce({new}, {old})"
-
-
-_OLD_USD = {tier: f"json_extract(decision, '$.estimates.{tier}.money_usd')" for tier in ("fast", "deep")}
-"""Estimates of older rows. That of fast includes the chance of a redo on deep."""
-_FAST_REDO = "json_extract(decision, '$.estimates.fast.redo_seconds')"
-_MAX_EXPECTED = 10_000
-"""Enough for a ratio: JSON is slow."""
-_EXPECTED = f"""
-    SELECT tier, count(*), sum(fast_seconds), sum(deep_seconds), sum(score), sum(score * deep_seconds),
-        sum(has_price), sum(has_price * fast_usd), sum(has_price * deep_usd), sum(has_price * score * deep_usd)
-    FROM (
-        SELECT tier, score,
-            {_projected(Tier.FAST, 2, f"json_extract(decision, '$.estimates.fast.seconds') - {_FAST_REDO}")} AS fast_seconds,
-            {_projected(Tier.DEEP, 2, "json_extract(decision, '$.estimates.deep.seconds')")} AS deep_seconds,
-            {_projected(Tier.FAST, 4, f"{_OLD_USD['fast']} - score * {_OLD_USD['deep']}")} AS fast_usd,
-            {_projected(Tier.DEEP, 4, _OLD_USD["deep"])} AS deep_usd,
-            cost_usd IS NOT NULL AND CASE WHEN json_type(decision, '$.fast') = 'array'
-                THEN json_extract(decision, '$.fast[6]') AND json_extract(decision, '$.deep[6]')
-                ELSE {_OLD_USD["fast"]} IS NOT NULL AND {_OLD_USD["deep"]} IS NOT NULL END AS has_price
-        FROM entries JOIN (
-            SELECT sequence FROM looked_at WHERE turn_kind IN {BEGIN} AND tier IS NOT NULL AND score IS NOT NULL
-            ORDER BY at DESC LIMIT {_MAX_EXPECTED}
-        ) USING (sequence) WHERE json_valid(decision)
-    ) WHERE fast_seconds > 0 AND deep_seconds > 0 GROUP BY tier
-"""  # noqa: S608  fixed names
 
 
 def wait_for_writer(path: Path) -> None:
@@ -220,17 +193,9 @@ class SqliteEntryReader:
         with open_ledger(self.path) as database:
             return pages.read_sessions(database, since, limit, caller)
 
-    def read_sums(self, since: float, caller: str | None = None) -> Sums:
+    def read_sums(self, since: float, caller: str | None = None) -> list[CallSums]:
         with open_ledger(self.path) as database:
-            database.execute(_LOOK, {"since": since, "caller": caller})
-            calls = [CallSums(*row) for row in database.execute(_SUMS)]
-            expected = [ExpectedSums(*row) for row in database.execute(_EXPECTED)]
-            ways = database.execute(
-                WAYS.format(entries="looked_at", decided="decided", sessions="session IS NOT NULL"), (since,)
-            )
-            moved = sum(count_moved(way) for *_, way in ways)
-            ((asked_for,),) = database.execute("SELECT count(*) FROM looked_at WHERE is_asked_for")
-            return Sums(calls, expected, moved, count_misjudged(database, since, caller), asked_for)
+            return [CallSums(*row) for row in database.execute(_SUMS, {"since": since, "caller": caller})]
 
     def read_spending(self, span: Span) -> dict[str, int]:
         with open_ledger(self.path) as database:
@@ -267,22 +232,36 @@ class SqliteEntryReader:
                     found += (PastCall(at, one, one.pace) for one in _decode(attempts) if one.pace is not None)
         return found
 
-    def read_recent_calls(
-        self, read: Callable[[RecordedCall], C], since: float, rows: int, caller: str | None = None
-    ) -> RecentCalls[C]:
+    def read_recent_calls(self, read: Callable[[RecordedCall], C], rows: int) -> list[C]:
         """Calls of persons' turns among at most `rows` of the newest rows, each as `read` makes it."""
         with open_ledger(self.path) as database:
+            cut, _ = database.execute(_OLDER, (rows,)).fetchone() or (0, 0.0)
+            return [read(call) for call in _read_calls(database, "NULL", cut=cut, since=0.0)]
+
+    def read_spent_calls(
+        self,
+        begin: Callable[[Mapping[str, Tier]], Callable[[SpentCall], None]],
+        since: float,
+        rows: int,
+        caller: str | None = None,
+    ) -> float:
+        """Give each of at most `rows` of the newest calls, oldest first, to what `begin` makes of the marks.
+
+        Returns the moment since which every call was given.
+        """
+        with open_ledger(self.path) as database:
             cut, at = database.execute(_OLDER, (rows,)).fetchone() or (0, since)  # the newest row left out
-            is_complete = at <= since
-            calls = [read(call) for call in _read_calls(database, "NULL", cut=cut, since=since, caller=caller)]
-            return RecentCalls(calls, since if is_complete else at, is_complete)
+            take = begin(read_misjudged(database))
+            for row in database.execute(_SPENT_CALLS, {"cut": cut, "since": since, "caller": caller}):
+                take(SpentCall(*row))
+            return max(at, since)
 
     def read_history(self, since: float = 0.0) -> Iterator[RecordedCall]:
         """Every call of persons' turns with its text, oldest first."""
         with open_ledger(self.path, within_seconds=_HISTORY_SECONDS) as database:
             places = dict(read_newer(database, "SELECT request_id, places FROM places"))
             places |= {marked.id: marked.places for marked in read_marks(database).turns if marked.places}
-            for call in _read_calls(database, _TEXTS, cut=0, since=since, caller=None):
+            for call in _read_calls(database, _TEXTS, cut=0, since=since):
                 found = places.get(call.line.id)
                 yield call._replace(places=found) if isinstance(found, bytes) else call
 
@@ -295,7 +274,7 @@ class SqliteEntryReader:
         return open_ledger(self.path, within_seconds=pages.WITHIN_SECONDS)
 
 
-def _read_calls(database: sqlite3.Connection, texts: str, **which: float | str | None) -> Iterator[RecordedCall]:
+def _read_calls(database: sqlite3.Connection, texts: str, **which: float) -> Iterator[RecordedCall]:
     should_be = read_misjudged(database)
     for text, decision, *values in database.execute(_CALLS.format(texts=texts), which):
         if (line := read_line(values)) is not None:

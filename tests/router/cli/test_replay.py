@@ -22,7 +22,7 @@ def test_replay_finds_every_log_in_its_usual_place(home, capsys):
 
     assert told.out.startswith("12 turns: everything on deep → config.yaml")
     assert "read 4 logs (1 of aider, 1 of claude-code, 1 of codex, 1 of specstory), 4 sessions" in told.err
-    assert "signs of regret: asked again 4" in told.out
+    assert "signs of a wrong tier: asked again 4" in told.out
     assert QUICK.words not in told.out, "words are shown only when asked for"
 
 

@@ -11,7 +11,7 @@ import urllib.request
 import pytest
 
 from router.cli import main
-from router.edge.server import bind
+from router.edge.server import open_listeners
 from tests.conftest import SIMULATED
 from tests.tools.certificates import EXPIRED, client_context, write_pair
 from tests.tools.http import request_bytes
@@ -192,7 +192,8 @@ def test_without_a_ledger_nothing_is_written(here):
 def test_a_start_that_fails_closes_its_listener(here, monkeypatch, capsys):
     listeners = []
     monkeypatch.setattr(
-        "router.cli.serve.bind", lambda *address, **how: listeners.append(bind(*address, **how)) or listeners[-1]
+        "router.cli.serve.open_listeners",
+        lambda *address, **how: listeners.extend(open_listeners(*address, **how)) or listeners,
     )
     (here / "config.yaml").write_text(SIMULATED)
     (here / "test.db").write_text("not a database" * 100)

@@ -1,23 +1,24 @@
 """`tandem stats`."""
 
 import json
+import re
 import sqlite3
+import time
 from contextlib import closing
 
 import pytest
 
 from router.cli import main
-from router.cli.stats import regret_rows
 from router.contract.caller import Caller
 from router.contract.words import Outcome, Tier, TurnKind
 from tests.router.cli.recorded import record_turns
-from tests.router.past.test_sums import keep
+from tests.router.past.test_worth import keep
 from tests.tools.kept import make_entry
 from tests.tools.ledgers import write_ledger
 
 
 def turn(name: str, tier: Tier, seconds: float, usd: float | None, **more):
-    values = {"session": name, "score": 0.5, "decision": keep(), **more}
+    values = {"session": name, "score": 0.5, "decision": keep(tier), **more}
     return make_entry(name, tier=tier, duration_ms=seconds * 1000, cost_usd=usd, ttft_ms=500.0, **values)
 
 
@@ -42,28 +43,14 @@ def test_turns_are_summed_by_day_client_and_tier_and_compared(ledger, capsys):
     assert rows["fast"] == ["2", "2", "20", "10", "$0.008", "4.0s", "0.5s"]
     assert rows["deep"] == ["1", "2", "20", "10", "$0.10", "40s", "0.5s"]
     assert rows["total"] == ["3", "4", "40", "20", "$0.11", "44s", "0.5s"]
-    assert rows["as"] == ["it", "was", "$0.11", "44s", "$0.11", "1m26", "10.0"]
+    assert rows["spent"] == ["$0.11", "44s"]
     lines = [" ".join(line.split()) for line in out.splitlines()]
-    assert "all on deep, about $0.14 1m20 $0.14 1m20 0.0" in lines
-    assert "all on fast, about $0.028 8.0s $0.049 1m14 15.0" in lines
-    assert "Assumed: fast's first answer is wrong in 5 % of quick and 25 % of long turns" in out
-    assert "signs of regret: 1 interrupted, 0 moved up, 0 marked wrong, 0 asked for a tier" in out
-    assert "0 calls failed, 1 refused" in out
-    assert "are estimates" in out
-
-
-def test_what_fast_saved_is_the_difference_to_all_on_deep_and_named_with_how_sure_it_is(ledger, capsys):
-    assert main(["stats", "--json"]) == 0
-    stats = json.loads(capsys.readouterr().out)
-    assert main(["stats"]) == 0
-    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
-
-    was, deep, regret = stats["estimates"]["as_it_was"], stats["estimates"]["all_deep"], stats["regret"]
-    assert regret["figures"]["saved_seconds"]["value"] == deep["seconds"] - was["seconds"] == 36.0
-    assert regret["figures"]["saved_usd"]["value"] == pytest.approx(deep["usd"] - was["usd"])
-    assert (regret["turns"], regret["complete"], regret["figures"]["saved_seconds"]["rows"]) == (3, True, ["2", "1"])
-    assert "time that fast saved 36s 2 estimated" in lines
-    assert "tokens after an interrupt, at most 5 1 estimated" in lines
+    assert "all on deep, about $0.14 1m20" in lines
+    assert "saved, about $0.032 36s" in lines
+    assert "redone, 0 turns $0.000 0.0s" in lines
+    assert "calls: 1 interrupted, 0 failed, 1 refused" in lines
+    assert "$0.032 and about 36 s less than all on deep" in lines
+    assert "is an estimate" in out
 
 
 def test_json_holds_the_same(ledger, capsys):
@@ -72,12 +59,13 @@ def test_json_holds_the_same(ledger, capsys):
     stats = json.loads(capsys.readouterr().out)
     assert stats["total"]["turns"] == 3
     assert stats["by_tier"]["deep"]["calls"] == 2
-    assert stats["estimates"]["compared_turns"] == 3
-    assert stats["estimates"]["all_deep"]["seconds"] == pytest.approx(80.0)
-    assert stats["estimates"]["assumed"] == {"fails_quick": 0.05, "fails_long": 0.25, "failure_seconds": 120.0}
-    assert stats["estimates"]["as_it_was"]["redo_seconds"] == pytest.approx(0.15 * (2 * 120 + 40))
-    assert stats["estimates"]["all_fast"]["redo_seconds"] == pytest.approx(0.15 * (3 * 120 + 80))
-    assert stats["regrets"]["interrupted"] == 1
+    savings = stats["savings"]
+    assert (savings["turns"], savings["fast_turns"], savings["compared_calls"], savings["complete"]) == (3, 2, 2, True)
+    assert savings["spent"] == {"seconds": 44.0, "usd": 0.108}
+    assert savings["all_deep"] == {"seconds": 80.0, "usd": 0.14}
+    assert savings["saved"] == {"seconds": 36.0, "usd": 0.032}
+    assert savings["left_out"] == {"unpriced": 0, "refused": 1}
+    assert (stats["interrupted"], stats["refused"]) == (1, 1)
 
 
 def test_markdown_is_several_tables(ledger, capsys):
@@ -85,29 +73,54 @@ def test_markdown_is_several_tables(ledger, capsys):
 
     out = capsys.readouterr().out
     assert [line.split(" | ")[0] for line in out.splitlines() if "| turns |" in line] == ["| day", "| client", "| tier"]
-    assert "| time that fast saved | 36s | 2 | estimated |" in out.splitlines()
+    assert "| saved, about | $0.032 | 36s |" in out.splitlines()
+
+
+def test_a_refusal_for_a_spent_budget_blanks_no_figure(home, capsys):
+    served = turn("1", Tier.FAST, 1.0, 0.002)
+    write_ledger(home / "test.db", served, turn("2", Tier.FAST, 0.0, None, outcome=Outcome.REFUSED, output_tokens=None))
+
+    assert main(["stats"]) == 0
+    assert "saved, about $0.008 9.0s" in [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
 
 
 def test_without_prices_the_money_is_unknown_and_nothing_is_made_up(home, capsys):
-    write_ledger(home / "test.db", turn("1", Tier.FAST, 1.0, None, decision=keep(has_price=False)))
+    write_ledger(home / "test.db", turn("1", Tier.FAST, 1.0, None))
 
     assert main(["stats", "--json"]) == 0
-    estimates = json.loads(capsys.readouterr().out)["estimates"]
-    assert (estimates["all_deep"]["usd"], estimates["all_fast"]["usd"]) == (None, None)
+    savings = json.loads(capsys.readouterr().out)["savings"]
+    assert (savings["all_deep"], savings["left_out"]["unpriced"]) == ({"seconds": 10.0, "usd": None}, 1)
 
 
 def test_where_one_price_is_missing_what_was_paid_is_marked_as_a_part(home, capsys):
     write_ledger(home / "test.db", turn("1", Tier.FAST, 1.0, 0.25), turn("2", Tier.FAST, 1.0, None))
 
     assert main(["stats"]) == 0
-    assert any(line.split()[:4] == ["as", "it", "was", "$0.25+"] for line in capsys.readouterr().out.splitlines())
+    assert any(line.split()[:2] == ["spent", "$0.25+"] for line in capsys.readouterr().out.splitlines())
 
 
 def test_turns_that_expected_nothing_are_not_compared(home, capsys):
     write_ledger(home / "test.db", turn("1", Tier.FAST, 1.0, 0.1, decision="{}"))
 
     assert main(["stats"]) == 0
-    assert "all on deep" not in capsys.readouterr().out
+    assert capsys.readouterr().out.splitlines()[-1] == "no estimate of all on deep"
+
+
+def test_more_than_sixty_days_are_shown_by_month(home, capsys):
+    now, day = time.time(), 86_400.0
+    entries = [turn(f"{number}", Tier.FAST, 1.0, 0.01, at=now - number * day) for number in range(61)]
+    write_ledger(home / "test.db", *entries)
+
+    assert main(["stats"]) == 0
+    by_month = [line.split() for line in capsys.readouterr().out.splitlines() if re.match(r"\d{4}-\d\d ", line)]
+    assert main(["stats", "--by", "day"]) == 0
+    by_day = capsys.readouterr().out.splitlines()[1:]
+    assert main(["stats", "--since", "50d"]) == 0
+    shown = capsys.readouterr().out
+
+    assert 2 < len(by_month) < 5
+    assert sum(int(turns) for _, turns, *_ in by_month) == len(by_day) == 61
+    assert len(re.findall(r"^\d{4}-\d\d-\d\d ", shown, re.MULTILINE)) == 50
 
 
 def test_stats_and_replay_count_the_same_turns_and_moves(folder, capsys):
@@ -125,15 +138,7 @@ def test_stats_and_replay_count_the_same_turns_and_moves(folder, capsys):
     replay = json.loads(capsys.readouterr().out)
 
     assert (stats["total"]["turns"], replay["total"]["turns"]) == (2, 2)
-    assert (stats["regrets"]["moved_up"], replay["regrets"]["moved_up"]) == (1, 1)
-
-
-def test_what_is_assumed_of_fast_can_be_said_otherwise(ledger, capsys):
-    assert main(["stats", "--json", "--fails-quick", "0", "--fails-long", "1", "--failure-seconds", "10"]) == 0
-
-    estimates = json.loads(capsys.readouterr().out)["estimates"]
-    assert estimates["assumed"] == {"fails_quick": 0.0, "fails_long": 1.0, "failure_seconds": 10.0}
-    assert estimates["as_it_was"]["redo_seconds"] == pytest.approx(0.5 * (2 * 10 + 40))
+    assert (stats["savings"]["redone"]["moved_up"], replay["regrets"]["moved_up"]) == (1, 1)
 
 
 ODD = ("<script>alert(1)</script>", "=cmd()", "a\x1b[2Jb|c")
@@ -177,32 +182,3 @@ def test_an_odd_name_of_a_caller_neither_moves_the_cursor_nor_becomes_html(home,
     if "--markdown" in command:
         assert "<" not in out
         assert len({line.replace("\\|", "").count("|") for line in out.splitlines()}) == 1
-
-
-@pytest.mark.parametrize(
-    ("value", "unit", "count", "shown"),
-    [
-        (75.0, "seconds", 2, "1m15"),
-        (-75.0, "seconds", 2, "-1m15"),
-        (0.25, "usd", 2, "$0.25"),
-        (-0.25, "usd", 2, "-$0.25"),
-        (0.0, "usd", 0, "-"),
-        (1_200, "tokens", 2, "1.2k"),
-    ],
-)
-def test_a_figure_of_regret_is_written_with_its_sign_and_unit(value, unit, count, shown):
-    name = {"seconds": "saved_seconds", "usd": "saved_usd", "tokens": "after_interrupt_tokens"}[unit]
-    figure = {"value": value, "unit": unit, "count": count, "sure": "estimated"}
-
-    ((_, written, number, sure),) = regret_rows({"figures": {name: figure}})
-
-    assert (written, number, sure) == (shown, str(count), "estimated")
-
-
-def test_how_far_back_regret_goes_is_said_only_where_that_is_less_than_asked_for(ledger, capsys, monkeypatch):
-    assert main(["stats"]) == 0
-    assert "Regret is that of the newest" not in capsys.readouterr().out
-
-    monkeypatch.setattr("router.past.regret.MAX_ROWS", 2)
-    assert main(["stats"]) == 0
-    assert "Regret is that of the newest 10,000 rows, since" in capsys.readouterr().out

@@ -1,5 +1,6 @@
 """Asking a target that loads or rests whether it is ready. The way of whole requests is in tests/walk/test_loading.py."""
 
+import asyncio
 from dataclasses import replace
 
 import pytest
@@ -90,13 +91,15 @@ async def test_a_target_that_a_new_config_lacks_or_changes_is_asked_no_more(afte
     assert len(adapter.paths) == 1
 
 
-async def rest(adapter, *, failed_with: str = UpstreamUnreachable.code, health_path: str = "/health") -> LiveStatistics:
+async def rest(
+    adapter, *, failed_with: str = UpstreamUnreachable.code, health_path: str = "/health", clock=lambda: 1.0
+) -> LiveStatistics:
     """Have a target that rests after failures asked until nothing is left to ask."""
     live, target = LiveStatistics(), make_target()
     live.statuses({"spark": target}, 0.0)
     for _ in range(5):
         live.of(target).circuit.fail(0.0, failed_with)
-    watch_health(replace(reach(target), adapter=adapter, health_path=health_path), live, lambda: 1.0)
+    watch_health(replace(reach(target), adapter=adapter, health_path=health_path), live, clock)
     await until(lambda: not live._live["spark"].is_awaited)
     return live
 
@@ -143,6 +146,39 @@ async def test_an_engine_that_was_there_all_along_rests_on_and_is_not_asked_agai
 
     assert adapter.answers == []
     assert live.of(make_target()).circuit.is_open
+
+
+@pytest.mark.parametrize("minutes", [1, 29])
+async def test_an_engine_is_used_within_ten_seconds_of_its_return_however_long_it_was_away(monkeypatch, minutes):
+    now, sleep = 0.0, asyncio.sleep
+
+    class Away(Asked):
+        def open_route(self, target, request, sink):
+            self.answers = [GONE if now < minutes * 60 else (200, b"")]
+            return super().open_route(target, request, sink)
+
+    async def pass_time(seconds):
+        nonlocal now
+        now += seconds
+        await sleep(0)
+
+    monkeypatch.setattr("router.dispatch.health.asyncio.sleep", pass_time)
+    live = await rest(adapter := Away(), clock=lambda: now)
+
+    assert len(adapter.paths) > 20
+    assert now - minutes * 60 < 10
+    assert not live.rests(make_target())
+
+
+async def test_an_engine_that_was_away_for_too_long_to_be_asked_about_is_asked_again_after_the_next_failure():
+    now = iter((0.0, 1_801.0, 1_802.0, 1_803.0))
+    live = await rest(never := Asked(), clock=lambda: next(now))
+    assert (never.paths, live.rests(make_target())) == ([], True)
+
+    watch_health(replace(reach(make_target()), adapter=Asked((200, b"")), health_path="/health"), live, lambda: next(now))
+    await until(lambda: not live._live["spark"].is_awaited)
+
+    assert not live.rests(make_target())
 
 
 async def test_one_more_failure_of_an_engine_that_came_back_begins_another_rest():

@@ -8,6 +8,7 @@ import time
 import openai
 import pytest
 
+from router.contract.clock import Clock as ProcessClock
 from router.contract.job import JobObserver, JobState, WebhookEvent
 from router.contract.secret import Secret
 from router.contract.stores import StoreUnusable
@@ -81,6 +82,26 @@ class Rig:
         while self.clock.now < until_then:
             self.clock.now = min(until_then, self.clock.now + step)
             await self.webhooks.send_due()
+
+
+async def test_a_leap_of_the_clock_gives_no_event_up_and_what_it_put_off_is_sent_at_its_own_time(monkeypatch):
+    rig, uptime = Rig(), Clock()
+    process = ProcessClock(rig.clock, uptime)
+    monkeypatch.setattr("router.jobs.webhooks.time.time", rig.clock)
+    monkeypatch.setattr("router.jobs.webhooks.CLOCK", process)
+    rig.webhooks = Webhooks(rig.store, rig.receiver)
+    rig.webhooks.follow([make_hook()])
+    rig.receiver.statuses[URL] = 500
+    await rig.end()
+
+    rig.clock.now += 40 * 86_400.0
+    await rig.webhooks.send_due()
+    assert rig.receiver.count(URL) == 1
+    rig.receiver.statuses[URL] = 200
+    await rig.pass_time(120)
+
+    assert rig.receiver.count(URL) == 2
+    await rig.store.close()
 
 
 @pytest.fixture

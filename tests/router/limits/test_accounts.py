@@ -1,6 +1,7 @@
 """What a caller has spent, and what is held."""
 
 from datetime import UTC, datetime
+from functools import partial
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from router.contract.rights import Rights
 from router.contract.spending import Period, span_of
 from router.limits.accounts import Account, Budget, limits_of
-from tests.tools.allowances import Pool
+from tests.tools.allowances import Pool, PoolPart
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC).timestamp()
 DAY = 86_400
@@ -93,3 +94,25 @@ def test_what_the_ledger_says_counts_before_other_routers_are_heard():
 
     assert budget.part(100).spent == 0
     assert budget.spent == 80
+
+
+class ReservedPart(PoolPart):
+    """Is refused until the other router, for which the rest is kept, does not want it any more."""
+
+    refusals = 2
+    asks_in_seconds = 0.0
+
+    def ask(self, least: int, more: int = 0) -> None:
+        self.refusals -= 1
+        if self.refusals < 0:
+            super().ask(least, more)
+
+
+async def test_what_is_kept_for_a_router_that_holds_nothing_is_waited_for():
+    pool = Pool()
+    pool.budget = partial(ReservedPart, pool)
+    budget = Budget("ada", Period.DAY, span_of(Period.DAY, 0.0, UTC), 0, pool)
+
+    assert await budget.reach(1_000, 100, 100)
+
+    assert budget.room(1_000) >= 100

@@ -33,7 +33,7 @@ async def test_a_caller_is_told_of_its_own_rows_and_an_admin_of_all(start, tmp_p
         assert [row["id"] for row in (await ask(name, f"turns{query}"))["calls"]] == ids
         assert sum(sums["calls"] for sums in (await ask(name, f"sessions{query}"))["sessions"]) == len(ids)
         sums = await ask(name, f"sums{query}")
-        assert (sum(row["calls"] for row in sums["calls"]), sums["regret"]["complete"]) == (len(ids), True)
+        assert (sum(row["calls"] for row in sums["calls"]), sums["savings"]["complete"]) == (len(ids), True)
         assert (await ask(name, f"turn{query}"))["turn"]["id"] == ids[-1]
     for begins in ("", "&begins=1"):
         assert (await ask("ann", f"turn?request=req_3{begins}")) == {"turn": None, "undecided": None}

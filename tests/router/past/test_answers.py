@@ -12,7 +12,7 @@ from tests.tools.ledgers import write_ledger
 def ask(tmp_path):
     rows = [make_entry(f"req_{number}", caller, session="s") for number, caller in enumerate((ANN, ANN, BOB))]
     ledger = SqliteEntryReader(write_ledger(tmp_path / "l.db", *rows, make_entry("req_3", ANN, decision=None, because=None)))
-    return lambda question, **asked: QUESTIONS[question](ledger, Query(**asked), lambda _: None)
+    return lambda question, **asked: QUESTIONS[question](ledger, Query(**asked))
 
 
 def test_turns_come_with_how_many_were_before_them(ask):

@@ -85,10 +85,10 @@ async def test_what_one_config_saves_over_another_the_other_loses(open_house):
         there.add(case, careful.tier, hasty, measure(house, hasty, case))
         back.add(case, hasty.tier, careful, measure(house, careful, case))
 
-    saved = there.total.before.done_seconds - there.total.after.done_seconds
+    saved = there.total.before.seconds - there.total.after.seconds
     assert there.total.to_fast > 0
     assert saved < 0  # long tasks that fast tried first took longer, whatever the hasty config believed
-    assert back.total.before.done_seconds - back.total.after.done_seconds == pytest.approx(-saved)
+    assert back.total.before.seconds - back.total.after.seconds == pytest.approx(-saved)
 
 
 async def test_a_turn_of_unknown_size_counts_in_no_time(open_house):
@@ -99,7 +99,7 @@ async def test_a_turn_of_unknown_size_counts_in_no_time(open_house):
     choice = await choose_again(house, case)
     report.add(case, Tier.DEEP, choice, measure(house, choice, case))
 
-    assert (report.total.turns, report.total.timed, report.total.before.done_seconds) == (1, 0, 0.0)
+    assert (report.total.turns, report.total.timed, report.total.before.seconds) == (1, 0, 0.0)
 
 
 async def test_another_preference_moves_turns_one_way_only(open_house):

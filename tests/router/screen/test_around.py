@@ -16,7 +16,7 @@ from router.screen.around import (
     write_head,
     write_jobs,
     write_notices,
-    write_regret,
+    write_savings,
     write_targets,
 )
 from router.screen.figures import clock
@@ -210,12 +210,9 @@ def test_what_is_not_there_is_left_out():
     assert write_targets({"targets": {"a": {"tier": "fast"}}}) == ["fast  a  first token -"]
 
 
-def test_regret_is_one_line_that_says_what_is_estimated():
-    figures = {
-        "saved_seconds": {"value": 754.0, "unit": "seconds", "sure": "estimated"},
-        "lost_seconds": {"value": 41.0, "unit": "seconds", "sure": "measured"},
-        "saved_usd": {"value": 1.2, "unit": "usd", "sure": "estimated"},
-    }
+def test_savings_are_the_one_sentence():
+    said = {"turns": 3, "sentence": "$2.10 and about 12 min less than all on deep"}
 
-    assert write_regret({"turns": 3, "figures": figures}, "24h") == ["last 24h: saved about 12m34, lost 41s, saved about $1.20"]
-    assert write_regret({"turns": 0, "figures": figures}, "24h") == []
+    assert write_savings(said, "24h") == ["last 24h: $2.10 and about 12 min less than all on deep"]
+    assert write_savings({**said, "turns": 0}, "24h") == []
+    assert write_savings({"turns": 3, "figures": {}}, "24h") == [], "from an older router"

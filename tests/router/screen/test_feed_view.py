@@ -107,9 +107,9 @@ def test_clocks_run_by_the_routers_time():
     assert view.time_there() == 5_001.0
 
 
-def test_targets_regret_and_jobs_stay_below_the_turns_in_this_order():
+def test_targets_savings_and_jobs_stay_below_the_turns_in_this_order():
     shown = Shown()
-    shown.take("regret", turns=3, figures={"lost_seconds": {"value": 41.0, "unit": "seconds", "sure": "measured"}})
+    shown.take("savings", turns=3, sentence="$2.10 less than all on deep")
     shown.take("batch", rows=[make_row("req_1")])
     lines = shown.take("stats", targets={"a": {"tier": "fast"}}, jobs=[{"id": "resp_1", "state": "failed", "ended_at": 1.0}])
 

@@ -170,6 +170,7 @@ def test_a_story_has_the_tier_in_its_colour_and_the_words_bold():
         (80, "openai failed (auth), so opus answers", ["openai failed (auth), so", "opus answers"]),
         (80, "this session is set to deep", ["this session is set to", "deep"]),
         (120, "openai failed (auth), so opus answers", ["openai failed (auth), so opus answers"]),
+        (80, "quick edit: rename; openai rests after a failure", ["rename; openai rests after", "a failure"]),
         (80, "long task: whole codebase, tests, migrate", ["whole codebase, tests, mi…"]),
     ],
 )

@@ -6,19 +6,20 @@ import threading
 import pytest
 from msgspec.structs import replace
 
-from router.contract.decision import Weighing
 from router.contract.entry import Attempt
 from router.contract.errors import UnknownModel
 from router.contract.facts import AttemptEnded, Dequeued, Ending, FirstToken, Queued, Read, Recorded, Settled
 from router.contract.notices import Notice, Trouble
 from router.contract.words import Operation, Outcome, Tier, TurnKind
-from router.past.turns import Begun, Turns
 from router.screen.around import Facts
 from router.screen.screen import Screen, Totals
 from router.screen.text import Style
-from tests.router.past.test_sums import expect
+from router.stores.sqlite.marks import mark_misjudged
+from router.stores.sqlite.past import SqliteEntryReader
+from tests.router.past.test_worth import keep
 from tests.tools.exchanges import make_decided, make_decision, make_exchange
 from tests.tools.kept import LINE, make_entry
+from tests.tools.ledgers import write_ledger
 from tests.tools.loop_clock import jumping_clock
 from tests.tools.terminal import Emulator
 from tests.tools.values import ask, make_target
@@ -316,69 +317,60 @@ async def test_its_last_words_can_be_others_than_the_totals(paper):
     assert paper.lines() == ["all is done"]
 
 
-async def test_the_totals_compare_with_what_the_decision_expected_of_deep(paper):
-    screen = make_screen(paper)
-    screen.open(asyncio.get_running_loop(), FACTS)
-    exchange = make_exchange(screen, name="req_1")
-
-    exchange.note(make_decided(decision=make_decision(weighing=Weighing(*expect()))))
-    end(exchange, duration_ms=20_000.0, cost_usd=0.01, turn_kind=TurnKind.ASK)
-    screen.close()
-
-    assert screen.totals.sentence().startswith("1 turn, 1 fast, $0.010 (all on deep: about $0.050, ")
-
-
-def serve(totals: Totals, turns: Turns, name: str, tier: Tier, kind: TurnKind = TurnKind.ASK, **more) -> None:
-    call = Begun(name, 100.0, kind, tier, "because", session="s")
-    had_moved_up = turns.has_moved_up(call)
-    totals.count_begin(turns.begin(call), had_moved_up=had_moved_up)
-    line = replace(LINE, id=name, tier=tier, turn_kind=kind, score=0.5, **{"duration_ms": 1_000.0, "cost_usd": 0.01, **more})
-    had_failed = turns.has_failed(name)
-    totals.count_end(turns.end(line), line, Weighing(*expect()), had_failed=had_failed)
+def serve(totals: Totals, name: str, tier: Tier, kind: TurnKind = TurnKind.ASK, **more) -> None:
+    own = {"duration_ms": 1_000.0, "cost_usd": 0.01, "session": "s", "decision": keep(tier)}
+    entry = make_entry(name, tier=tier, turn_kind=kind, **{**own, **more})
+    totals.count_end(entry.line, entry.decision)
 
 
 def test_turns_tiers_money_and_time_are_told_against_deep():
-    totals, turns = Totals(), Turns()
-    serve(totals, turns, "1", Tier.FAST)
-    serve(totals, turns, "2", Tier.FAST)
-    serve(totals, turns, "3", Tier.DEEP, duration_ms=20_000.0, cost_usd=0.5)
+    totals = Totals()
+    serve(totals, "1", Tier.FAST)
+    serve(totals, "2", Tier.FAST)
+    serve(totals, "3", Tier.DEEP, duration_ms=20_000.0, cost_usd=0.5)
 
-    assert (
-        totals.sentence()
-        == "3 turns, 2 fast 1 deep, $0.52 (all on deep: about $0.60, 21s shorter to done); 0 moved up, 0 failed"
-    )
+    assert totals.sentence() == "3 turns, 2 fast, 1 deep, $0.52; $0.080 and about 18 s less than all on deep"
 
 
-def test_a_move_up_and_a_failure_count_once():
-    totals, turns = Totals(), Turns()
-    serve(totals, turns, "1", Tier.FAST)
-    serve(totals, turns, "2", Tier.DEEP, TurnKind.TOOL_LOOP)
-    serve(totals, turns, "3", Tier.DEEP, TurnKind.TOOL_LOOP, outcome=Outcome.FAILED)
-    serve(totals, turns, "4", Tier.DEEP, TurnKind.TOOL_LOOP, outcome=Outcome.FAILED)
+def test_a_move_up_counts_once_and_each_failure():
+    totals = Totals()
+    serve(totals, "1", Tier.FAST)
+    serve(totals, "2", Tier.DEEP, TurnKind.TOOL_LOOP)
+    serve(totals, "3", Tier.DEEP, TurnKind.TOOL_LOOP, outcome=Outcome.FAILED)
 
-    assert totals.sentence().endswith("; 1 moved up, 1 failed")
-
-
-def test_a_turn_that_is_served_after_all_has_not_failed():
-    totals, turns = Totals(), Turns()
-    serve(totals, turns, "1", Tier.FAST, outcome=Outcome.FAILED, output_tokens=None)
-    serve(totals, turns, "2", Tier.FAST)
-
-    assert totals.sentence().startswith("1 turn, 1 fast")
-    assert totals.sentence().endswith("0 failed")
+    assert totals.sentence().endswith("; $0.010 and about 1.0 s more than all on deep; 1 turn was redone (1.0 s); 1 failed")
 
 
 def test_without_prices_the_time_is_told():
-    totals, turns = Totals(), Turns()
-    serve(totals, turns, "1", Tier.FAST, cost_usd=None)
+    totals = Totals()
+    serve(totals, "1", Tier.FAST, cost_usd=None)
 
-    assert totals.sentence() == "1 turn, 1 fast, 1.0s (all on deep: about 11s shorter to done); 0 moved up, 0 failed"
+    assert totals.sentence() == "1 turn, 1 fast, 1.0 s; about 9.0 s less than all on deep; the cost of 1 call is unknown"
 
 
 def test_without_turns_there_is_little_to_say():
     totals = Totals()
-    line = replace(LINE, tier=None, outcome=Outcome.REFUSED, error="model_not_found")
-    totals.count_end(Turns().end(line), line, None, had_failed=False)
+    totals.count_end(replace(LINE, tier=None, outcome=Outcome.REFUSED, error="model_not_found"), None)
 
     assert Totals().sentence() == "no turns"
     assert totals.sentence() == "no turns, 1 refused"
+
+
+def test_what_the_ledger_knows_is_told_instead_with_those_refused_before_admission(tmp_path):
+    def turn(name: str, at: float):
+        return make_entry(
+            name, at=at, session=name, tier=Tier.FAST, duration_ms=1_000.0, cost_usd=0.01, decision=keep(Tier.FAST)
+        )
+
+    path = write_ledger(tmp_path / "test.db", turn("before", 99.0), turn("1", 101.0), turn("2", 102.0))
+    mark_misjudged(path, SqliteEntryReader(path).find_turn("2"), Tier.DEEP)
+    totals = Totals()
+    serve(totals, "1", Tier.FAST)
+    totals.refused += 1
+
+    totals.read_from(path, 100.0)
+    assert totals.sentence() == (
+        "2 turns, 2 fast, $0.020; $0.030 and about 8.0 s less than all on deep; 1 turn was redone (1.0 s); 1 refused"
+    )
+    totals.read_from(tmp_path / "gone.db", 100.0)
+    assert totals.sentence().startswith("1 turn, 1 fast, $0.010; ")

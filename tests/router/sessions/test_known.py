@@ -4,6 +4,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from router.contract.clock import CLOCK
 from router.contract.facts import StateRefused
 from router.contract.request import Transcript
 from router.contract.session import SessionState
@@ -117,7 +118,7 @@ async def test_memory_survives_a_restart_without_any_text(tmp_path):
 
 async def test_threads_that_began_alike_are_known_the_newest_first_also_after_a_restart():
     store = SharedSessions()
-    known = KnownSessions(store)
+    known = KnownSessions(store, CLOCK.trusted)
     view = replace(
         make_view({"messages": [{"role": "user", "content": "begin"}]}),
         continued=HeldThread(b"", {}, Transcript([], []), {}, ""),

@@ -3,6 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
+from router.contract.clock import Clock as ProcessClock
 from router.contract.facts import FirstByte, StateRefused
 from router.contract.request import InBand, Overrides
 from router.contract.signals import Alias
@@ -38,6 +39,20 @@ async def test_what_is_warm_cools_when_its_minutes_are_over():
     assert (await look(memory, view)).position.warm == {"sage": 50_000}
     clock.now += 301
     assert (await look(memory, view)).position.warm == {}
+
+
+async def test_a_leap_of_the_clock_ends_no_session_and_a_week_does(monkeypatch):
+    wall, uptime = Clock(), Clock()
+    monkeypatch.setattr("router.sessions.memory.time.time", wall)
+    monkeypatch.setattr("router.sessions.memory.CLOCK", ProcessClock(wall, uptime))
+    memory, view = SessionMemory(NoSessions()), chat("hello", prompt_cache_key="s")
+    await step(memory, view, Tier.DEEP, tokens=50_000)
+
+    wall.now += 40 * 86_400.0
+    assert (await look(memory, view)).position.tier is Tier.DEEP
+    wall.now -= 32 * 86_400.0
+    uptime.now += 8 * 86_400.0
+    assert (await look(memory, view)).position.tier is None
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 // Turn: what happened, the calls of it, and why the one that is shown went where it went.
 
 import { html, useEffect, useState } from "../vendor/htm-preact.js";
-import { Answered, Block, Copy, Facts, Hop, inOut, JobActions, jobWords, link, linkToSession, numbers, openRow, pathOfSession, Sentence, Table, Tier } from "../parts.js";
+import { Answered, Block, Copy, Facts, Hop, inOut, JobActions, jobWords, link, linkToSession, numbers, openRow, pathOfSession, Sentence, Served, Table, Tier } from "../parts.js";
 import { Name, readScope } from "../scope.js";
 import { Strip } from "../strip.js";
 import { ask, markTurn, seesCallers, store, useAnswer, useStore, wantsWords } from "../store.js";
@@ -173,7 +173,7 @@ const Calls = ({ rows, id }) => html`
           <td><a data-row-link href=${link("turn", row.id)}>${index + 1}</a></td>
           <td class="number">${words.time(row.at)}</td>
           <td class="muted">${words.kind(row.turn_kind)}</td>
-          <td><${Tier} tier=${row.tier} /> ${row.target ?? ""}</td>
+          <td><${Served} of=${row} /> ${row.target ?? ""}</td>
           <td class="says"><${Sentence} of=${row} /></td>
           ${numbers(words.milliseconds(row.ttft_ms), words.milliseconds(row.duration_ms), inOut(row.input_tokens, row.output_tokens), words.usd(row.cost_usd))}
         </tr>`,
@@ -246,7 +246,7 @@ function Shown({ id, value, again }) {
   return html`
     <div data-turn=${turn.id} data-call-shown=${call.id}>
       <div class="title">
-        <h1><${Tier} tier=${turn.tier} /> <${Sentence} of=${turn} /></h1>
+        <h1><${Served} of=${turn} /> <${Sentence} of=${turn} /></h1>
         <${Hops} turn=${turn} />
       </div>
       ${turn.job && html`<${Job} id=${turn.job} />`}

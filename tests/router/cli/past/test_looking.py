@@ -12,7 +12,6 @@ import pytest
 from router.cli import Ended, main
 from router.cli.past.looking import find_ledger, read_since
 from router.cli.past.sources import LedgerPast
-from router.cli.routers import Router, note_router
 from router.stores.sqlite.files import connect
 from router.stores.sqlite.schemas import LEDGER
 from tests.conftest import SIMULATED
@@ -139,30 +138,6 @@ def test_a_day_begins_at_midnight_here():
 def test_anything_else_is_refused_with_examples(text):
     with pytest.raises(argparse.ArgumentTypeError, match="30m, 2h, 7d"):
         read_since(text)
-
-
-def config(price: float) -> str:
-    target = "{name: spark, adapter: openai_http, base_url: 'http://x/v1', api_key: env:NO_SUCH_KEY, price: "
-    deep = "deep: {targets: [{name: sage, adapter: openai_http, base_url: 'http://x/v1'}]}"
-    return f"tiers:\n  fast: {{targets: [{target}{{input: {price}, output: 2}}}}]}}\n  {deep}\n"
-
-
-def test_prices_are_those_of_the_router_that_wrote_the_ledger_or_else_of_the_config_here(here):
-    (here / "config.yaml").write_text(config(3.0))
-    assert LedgerPast(here / "test.db").price_of("spark").input == 3.0
-    assert LedgerPast(here / "test.db").price_of("sage") is None
-
-    (here / "other.yaml").write_text(config(7.0))
-    (here / "test.db").touch()
-    note_router(Router("http://127.0.0.1:1", here / "test.db", 1.0, here / "other.yaml"))
-    assert LedgerPast(here / "test.db").price_of("spark").input == 7.0
-    assert LedgerPast(here / "test.db", str(here / "config.yaml")).price_of("spark").input == 3.0
-
-
-def test_a_config_with_faults_has_no_prices(here):
-    (here / "config.yaml").write_text("tiers: 3\n")
-
-    assert LedgerPast(here / "test.db").price_of("spark") is None
 
 
 def test_a_ledger_on_a_read_only_file_system_is_read(home):

@@ -1,5 +1,6 @@
 """What a group needs before its first worker, and what it says where that is missing."""
 
+import json
 import os
 import subprocess
 import sys
@@ -9,8 +10,10 @@ import pytest
 from tests.conftest import SIMULATED
 from tests.router.cli.workers.group import group_of
 from tests.tools.http import call, chat
-from tests.tools.running import read_entries
+from tests.tools.running import read_entries, two_targets
+from tests.tools.upstream import Upstream, answer_json
 from tests.tools.valkey import find_server
+from tests.tools.waiting import by_the_clock, until
 
 
 def serve(folder, *arguments: str, **variables: str) -> tuple[int, str]:
@@ -44,3 +47,25 @@ async def test_a_second_group_gets_neither_the_address_nor_the_ledger_and_every_
         assert used[0] == 2
         assert f"test.db is in use by another Tandem router (http://127.0.0.1:{group.port}, pid {group.process.pid}" in used[1]
         assert len(read_entries(tmp_path / "test.db")) == 20
+
+
+@pytest.mark.skipif(find_server() is None, reason="neither valkey-server nor redis-server is installed")
+async def test_a_trouble_that_all_workers_see_is_reported_once(tmp_path, upstream, other_upstream):
+    upstream.scripts = [answer_json({"error": {"message": "Incorrect API key provided", "code": "invalid_api_key"}}, 401)]
+    receiver = Upstream()
+    await receiver.start()
+    receiver.scripts = [answer_json({"ok": True})]
+    config = two_targets(upstream.base_url, other_upstream.base_url, extra="alerts: {webhook: 'env:HOOK'}")
+    async with group_of(2, tmp_path, config, "--log", "json", environment={"HOOK": f"{receiver.base_url}/hook"}) as group:
+
+        async def is_seen_by_both() -> bool:
+            await call(group.port, "/v1/chat/completions", chat())
+            lines = [json.loads(line) for line in group.log.splitlines() if "target.misconfigured" in line]
+            return {line["worker"] for line in lines} == {1, 2}
+
+        await until(is_seen_by_both)
+        await until(lambda: receiver.seen)
+        await by_the_clock(5)  # each worker would look every two seconds
+
+        assert [seen.json["kind"] for seen in receiver.seen] == ["key_refused"]
+    await receiver.stop()

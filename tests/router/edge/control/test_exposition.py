@@ -61,7 +61,7 @@ def test_buckets_are_cumulated_up_to_infinity_and_agree_with_the_count(accept):
 
 
 def test_what_is_not_measured_here_is_left_out():
-    assert "tandem_regret_seconds_total" not in read("")
+    assert "tandem_savings_seconds" not in read("")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """The page for Prometheus: who may read it, and the state that it shows."""
 
-import asyncio
 from types import SimpleNamespace
 
 import pytest
@@ -13,8 +12,9 @@ from router.contract.shared import SharedTerms
 from router.contract.stores import StoreUnusable
 from router.contract.target import LimitWindow, Quota
 from router.contract.words import AccountFault, Tier
-from router.edge.control.metrics import Figures, Regret, measure_lag, read_shared, read_state
+from router.edge.control.metrics import Figures, measure_lag, read_shared, read_state
 from router.edge.control.panel import Asked
+from router.edge.control.savings import Looks
 from router.stores.shared import Shared
 from tests.tools.edge import FakePlan, FakeRoad, running_edge
 from tests.tools.http import call
@@ -131,75 +131,42 @@ async def test_lag_is_what_a_timer_is_late_by_and_never_negative():
     assert await measure_lag(iter([0.0, 0.004]).__next__) == 0.0
 
 
-class Ledger:
-    """Regret as a test says, and how often it was read."""
-
-    def __init__(self, *figures) -> None:
-        self.figures, self.asked = [*figures], []
-
-    def __call__(self, since):
-        self.asked.append(since)
-        found = self.figures.pop(0)
-        if isinstance(found, Exception):
-            raise found
-        return found if isinstance(found, tuple) else (found, True)
+SAVINGS = {
+    "spent": {"seconds": 90.0, "usd": 1.5},
+    "all_deep": {"seconds": 102.5, "usd": 4.0},
+    "saved": {"seconds": 12.5, "usd": 2.5},
+    "redone": {"seconds": 4.0, "usd": 0.25, "turns": 3},
+}
 
 
-async def test_regret_goes_on_from_the_last_time_where_there_are_more_rows_than_can_be_looked_at():
-    ledger, now = Ledger({"saved": 10.0}, ({"saved": 9.0}, False), {"saved": 2.0}, {"saved": 5.0}), [0.0]
-    regret = Regret(ledger, lambda: now[0], lambda: 1_000.0 + now[0])
+@pytest.mark.parametrize("has_prices", [True, False])
+async def test_savings_since_the_start_are_served_without_money_where_no_price_is_known(has_prices):
+    asked = []
+    found = SAVINGS if has_prices else {name: {**of, "usd": None} for name, of in SAVINGS.items()}
 
-    seen = []
-    for now[0] in (0.0, 60.0, 120.0):
-        seen.append(dict(await regret.read(5.0)))
+    def look(since, caller):
+        asked.append((since, caller))
+        return found
 
-    assert seen == [{"saved": 10.0}, {"saved": 12.0}, {"saved": 15.0}]
-    assert ledger.asked == [5.0, 5.0, 1_000.0, 1_000.0]
+    road = counting(FakeRoad())
+    answer = await Figures(road, Looks(look)).pages[0].answer(Asked("req_test", Caller("local"), {}, {}, {}, None))
 
-
-async def test_regret_is_read_once_a_minute_at_most_and_never_goes_down():
-    ledger, now = Ledger({"saved": 10.0}, {"saved": 8.0, "lost": 3.0}, {"saved": 12.0, "lost": 3.0}), [0.0]
-    regret = Regret(ledger, lambda: now[0])
-
-    seen = []
-    for now[0] in (0.0, 59.0, 60.0, 120.0):
-        seen.append(dict(await regret.read(5.0)))
-
-    assert seen == [{"saved": 10.0}, {"saved": 10.0}, {"saved": 10.0, "lost": 3.0}, {"saved": 12.0, "lost": 3.0}]
-    assert ledger.asked == [5.0] * 3
+    lines = answer.body.decode().splitlines()
+    assert 'tandem_savings_seconds{of="saved"} 12.5' in lines
+    assert 'tandem_savings_seconds{of="all_deep"} 102.5' in lines
+    assert "tandem_redone_turns 3.0" in lines
+    assert ('tandem_savings_usd{of="saved"} 2.5' in lines) is has_prices
+    assert asked == [(road.state.metrics.began_at, None)]
 
 
-async def test_regret_that_cannot_be_read_stays_as_it_was():
-    now = [0.0]
-    regret = Regret(Ledger({"saved": 10.0}, StoreUnusable("locked")), lambda: now[0])
-    await regret.read(5.0)
-    now[0] = 60.0
+async def test_savings_that_cannot_be_read_are_absent():
+    def look(since, caller):
+        raise StoreUnusable("locked")
 
-    assert await regret.read(5.0) == {"saved": 10.0}
+    figures = Figures(counting(FakeRoad()), Looks(look))
+    answer = await figures.pages[0].answer(Asked("req_test", Caller("local"), {}, {}, {}, None))
 
-
-async def test_regret_is_counted_from_the_beginning_after_metrics_were_turned_off_and_on():
-    regret = Regret(Ledger({"saved": 10.0}, {"saved": 1.0}), lambda: 0.0)
-    await regret.read(5.0)
-
-    assert await regret.read(6.0) == {"saved": 1.0}
-
-
-async def test_two_scrapes_at_once_read_the_ledger_once():
-    ledger = Ledger({"saved": 10.0})
-    regret = Regret(ledger, lambda: 0.0)
-
-    assert await asyncio.gather(regret.read(5.0), regret.read(5.0)) == [{"saved": 10.0}] * 2
-    assert len(ledger.asked) == 1
-
-
-async def test_regret_is_served_by_kind():
-    figures = Figures(counting(FakeRoad()), regret=lambda since: ({"saved": 12.5}, True))
-    asked = Asked("req_test", Caller("local"), {}, {}, {}, None)
-
-    answer = await figures.pages[0].answer(asked)
-
-    assert b'tandem_regret_seconds_total{kind="saved"} 12.5' in answer.body
+    assert "tandem_savings_seconds{" not in answer.body.decode()
 
 
 def test_the_lag_of_the_ledgers_copy_is_there_where_it_is_copied():

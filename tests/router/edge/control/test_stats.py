@@ -37,7 +37,7 @@ async def test_a_caller_sees_its_own_use_and_the_state_of_targets_and_nothing_of
     assert shown["rights"] == {"tiers": ["deep", "fast"], "may_force": ["fast"], "admin": False, "may_delegate": True}
     assert shown["limits"] == {"requests_per_minute": {"used": 0, "limit": 9, "left": 9}}
     assert shown["budget"] == {"day": {"spent_usd": 1.5, "of": "ada"}}
-    assert set(shown) == {"caller", "rights", "in_flight", "limits", "budget", "targets", "jobs"}
+    assert set(shown) == {"caller", "rights", "in_flight", "limits", "budget", "targets", "jobs", "savings"}
     assert set(shown["targets"]) == set(road.plan.targets)
     assert not {"in_flight", "limits", "callers_with_limits"} & set(shown["targets"]["spark"])
 
@@ -45,7 +45,7 @@ async def test_a_caller_sees_its_own_use_and_the_state_of_targets_and_nothing_of
 async def test_an_admin_sees_the_use_of_every_caller(port, callers):
     shown = (await call(port, "/tandem/stats", headers=callers["boss"])).json
 
-    assert set(shown) == {"targets", "quotas", "callers", "jobs", "chain"}
+    assert set(shown) == {"targets", "quotas", "callers", "jobs", "savings", "chain"}
     assert set(shown["callers"]) == {"ada", "boss"}
     assert shown["callers"]["ada"]["limits"] == {"requests_per_minute": {"used": 0, "limit": 9, "left": 9}}
     assert shown["targets"]["spark"]["in_flight"] == 0

@@ -6,6 +6,7 @@ import sqlite3
 
 import pytest
 
+from router.contract.clock import Clock as ProcessClock
 from router.contract.job import JobState
 from router.contract.stores import StoreUnusable
 from router.stores.owners import name_owner
@@ -243,3 +244,25 @@ async def test_a_full_memory_refuses_more_and_keeps_what_it_has():
     assert await store.read("resp_1", ANN, -1) == [make_segment(0)]
     assert await store.append(job, [make_segment(1)])
     await store.close()
+
+
+@pytest.mark.parametrize("days", [40, -40])
+async def test_after_a_leap_an_owner_has_the_time_to_renew_its_lease_and_one_that_is_gone_loses_it(opened, monkeypatch, days):
+    uptime, wall = Clock(), opened.clock
+    monkeypatch.setattr("router.stores.sqlite.jobs.CLOCK", ProcessClock(wall, uptime))
+    store = opened()
+    job = await begin(store)
+    await begin(store, "resp_2", "gone:1:1")
+
+    wall.now += days * 86_400.0
+    assert await store.claim("other:1:1", LEASE_SECONDS, MANY) is None
+    assert await store.renew(job, OWNER, LEASE_SECONDS)
+    for _ in range(3):
+        wall.now += LEASE_SECONDS - 1
+        uptime.now += LEASE_SECONDS - 1
+        assert await store.renew(job, OWNER, LEASE_SECONDS)
+    taken = await store.claim("other:1:1", LEASE_SECONDS, MANY)
+
+    assert taken is not None
+    assert taken.id == "resp_2"
+    assert await store.claim("other:1:1", LEASE_SECONDS, MANY) is None

@@ -17,13 +17,14 @@ from router.contract.spending import Span
 from router.contract.stores import StoreUnusable
 from router.contract.words import Outcome, Tier, TurnKind
 from router.past.rows import read_call
-from router.past.sums import TierSums
+from router.past.savings import add_up
 from router.past.turns import Turns
+from router.past.worth import Redone
 from router.stores.sqlite.files import connect
 from router.stores.sqlite.lock import FileLock
 from router.stores.sqlite.past import SqliteEntryReader, wait_for_writer
-from tests.router.past.test_sums import expect, keep
-from tests.tools.kept import ANN, make_call, make_entry
+from tests.router.past.test_worth import keep
+from tests.tools.kept import ANN, make_entry
 from tests.tools.ledgers import write_ledger
 
 NOW = time.time()
@@ -45,7 +46,7 @@ QUESTIONS: dict[str, Callable[[SqliteEntryReader], object]] = {
     "beginning": lambda ledger: ledger.find_beginning("req_1"),
     "undecided": lambda ledger: ledger.find_undecided("req_1"),
     "past calls": lambda ledger: ledger.read_past_calls(),
-    "recent calls": lambda ledger: ledger.read_recent_calls(as_is, 0, 5),
+    "recent calls": lambda ledger: ledger.read_recent_calls(as_is, 5),
     "history": lambda ledger: list(ledger.read_history()),
     "turns": lambda ledger: ledger.read_turns(TurnsAsked()).calls,
     "whole turn": lambda ledger: ledger.read_turn("req_1", None),
@@ -85,9 +86,7 @@ def test_an_empty_ledger_answers_every_question_with_nothing(write):
 
     answers = {name: ask(ledger) for name, ask in QUESTIONS.items()}
 
-    assert not answers.pop("sums").calls
     assert answers.pop("newest") == ([], {})
-    assert answers.pop("recent calls") == ([], 0, True)
     assert not any(answers.values())
 
 
@@ -113,7 +112,7 @@ def test_what_is_older_is_left_out(write):
 
     assert [found.line.id for found in ledger.read_newest(NOW - 10, 5)[0]] == ["2"]
     assert ledger.read_sessions(NOW - 10, 5)[0].calls == 1
-    assert sum(row.calls for row in ledger.read_sums(NOW - 10).calls) == 1
+    assert sum(row.calls for row in ledger.read_sums(NOW - 10)) == 1
 
 
 def test_a_session_is_summed_up_with_its_moves(write):
@@ -138,13 +137,13 @@ def test_turns_that_move_up_are_those_of_the_one_fold(write):
     shown = turns.replay_all(map(read_call, ledger.read_newest(0, 999)[0]))
 
     moved = sum(turn.has_moved_up for turn in shown)
-    assert moved == ledger.read_sums(0).moved_up == sum(sums.moved_up for sums in ledger.read_sessions(0, 9)) > 10
+    assert moved == sum(sums.moved_up for sums in ledger.read_sessions(0, 9)) > 10
 
 
 def test_a_call_of_no_known_kind_is_no_turn(write):
     ledger = write(call("1", None))
 
-    assert (ledger.read_sums(0).calls[0].turns, ledger.read_sessions(0, 1)[0].turns) == (0, 0)
+    assert (ledger.read_sums(0)[0].turns, ledger.read_sessions(0, 1)[0].turns) == (0, 0)
 
 
 def test_a_failed_call_is_unpriced_only_if_it_used_tokens(write):
@@ -153,7 +152,7 @@ def test_a_failed_call_is_unpriced_only_if_it_used_tokens(write):
 
     assert (
         ledger.read_sessions(0, 1)[0].unpriced,
-        sum(row.unpriced for row in ledger.read_sums(0).calls),
+        sum(row.unpriced for row in ledger.read_sums(0)),
     ) == (1, 1)
 
 
@@ -164,44 +163,16 @@ def test_sums_are_by_day_client_and_tier(write):
 
     sums = ledger.read_sums(0)
 
-    today = max(row.day for row in sums.calls)
-    assert {(row.client, row.tier): (row.turns, row.calls) for row in sums.calls if row.day == today} == {
+    today = max(row.day for row in sums)
+    assert {(row.client, row.tier): (row.turns, row.calls) for row in sums if row.day == today} == {
         ("aider", "fast"): (1, 1),
         ("codex", None): (0, 1),
         ("codex", "deep"): (0, 2),
         ("codex", "fast"): (2, 3),
     }
-    assert [(row.tier, row.calls) for row in sums.calls if row.day != today] == [("fast", 1)]
-    assert sums.moved_up == 1
-    assert sum(row.interrupted for row in sums.calls) == 1
-    assert sum(row.refused for row in sums.calls) == 1
-
-
-def test_what_was_expected_is_summed_up_as_the_screen_does(write):
-    chance = random.Random(7)
-    entries = []
-    python = {tier: TierSums() for tier in Tier}
-    for number in range(200):
-        tier, score, cost = chance.choice(list(Tier)), chance.random(), chance.choice([None, chance.random()])
-        figures = [chance.uniform(0.1, 50) for _ in range(2)] + [chance.random() for _ in range(2)]
-        names = ("fast_seconds", "deep_seconds", "fast_usd", "deep_usd")
-        expected = {**dict(zip(names, figures, strict=True)), "has_price": chance.random() < 0.8}
-        entries.append(call(str(number), tier=tier, score=score, cost_usd=cost, decision=keep(**expected)))
-        fast, deep = expect(**expected)
-        python[tier].begin(*make_call(score=score, cost_usd=cost, fast=fast, deep=deep)[:2])
-
-    for row in write(*entries).read_sums(0).expected:
-        mine = python[Tier(row.tier)]
-        names = ("fast_seconds", "deep_seconds", "scores", "scored_deep_seconds", "fast_usd", "deep_usd", "scored_deep_usd")
-        assert [getattr(row, name) for name in names] == pytest.approx([getattr(mine, name) for name in names])
-        assert (row.turns, row.priced) == (mine.turns, mine.priced)
-
-
-def test_turns_whose_tier_was_asked_for_are_counted_where_nothing_was_expected_of_them_too(write):
-    asked = '{"v":3,"tier":"deep","decided_by":"override"}'
-    ledger = write(*(call(str(number), decision=asked) for number in range(3)), call("4", decision="{}"))
-
-    assert ledger.read_sums(0).asked_for == 3
+    assert [(row.tier, row.calls) for row in sums if row.day != today] == [("fast", 1)]
+    assert sum(row.interrupted for row in sums) == 1
+    assert sum(row.refused for row in sums) == 1
 
 
 def test_what_callers_spent_is_summed_since_the_day_and_the_month_began(write):
@@ -258,13 +229,13 @@ def test_history_and_recent_calls_are_those_of_persons_turns(write):
     unread = (call("4", TurnKind.SIDE), call("6", session=None), call("7", decision=None))
     ledger = write(call("1", prompt_text="{}", cost_usd=0.5), call("2", LOOP, outcome=Outcome.FAILED), *unread)
 
-    found, recent = list(ledger.read_history()), ledger.read_recent_calls(as_is, 0, 9)
+    found, recent = list(ledger.read_history()), ledger.read_recent_calls(as_is, 9)
 
     assert [(one.line.id, one.prompt_text, one.should_be, one.places) for one in found] == [
         ("1", "{}", None, b""),
         ("2", None, None, b""),
     ]
-    assert recent == ([one._replace(prompt_text=None) for one in found], 0, True)
+    assert recent == [one._replace(prompt_text=None) for one in found]
     assert [(one.line.cost_usd, json.loads(one.decision)["decided_by"]) for one in found] == [
         (0.5, "estimate"),
         (None, "estimate"),
@@ -275,16 +246,16 @@ def test_no_more_rows_are_looked_at_than_asked_for_and_it_is_said_how_far_back_t
     rows = [call(str(number), at=NOW + number, caller=(Caller("ann"), Caller("bob"))[number % 2]) for number in range(6)]
     ledger = write(*rows)
 
-    bounded, whole, later = (ledger.read_recent_calls(as_is, *ask) for ask in ((NOW, 4), (NOW, 6), (NOW + 3, 4)))
+    def read(*ask):
+        found = []
+        begins_at = ledger.read_spent_calls(lambda marks: found.append, *ask)
+        return [one.id for one in found], begins_at
 
-    assert ([one.line.id for one in bounded.calls], bounded.begins_at, bounded.is_complete) == (
-        ["2", "3", "4", "5"],
-        NOW + 1,
-        False,
-    )
-    assert (len(whole.calls), whole.begins_at, whole.is_complete) == (6, NOW, True)
-    assert ([one.line.id for one in later.calls], later.begins_at, later.is_complete) == (["3", "4", "5"], NOW + 3, True)
-    assert [one.line.id for one in ledger.read_recent_calls(as_is, NOW, 4, "bob").calls] == ["3", "5"]
+    assert [one.line.id for one in ledger.read_recent_calls(as_is, 4)] == ["2", "3", "4", "5"]
+    assert read(NOW, 4) == (["2", "3", "4", "5"], NOW + 1)
+    assert read(NOW, 6) == (["0", "1", "2", "3", "4", "5"], NOW)
+    assert read(NOW + 3, 4) == (["3", "4", "5"], NOW + 3)
+    assert read(NOW, 4, "bob") == (["3", "5"], NOW + 1)
 
 
 def test_spending_is_summed_by_caller_between_two_moments_to_the_last_unit(write):
@@ -305,7 +276,7 @@ def test_what_a_caller_spent_today_leaves_out_a_row_that_is_dated_ahead(write):
 
 
 def test_one_callers_past_holds_nothing_of_another(write):
-    own, other = {"caller": ANN, "decision": keep()}, {"caller": Caller("bob"), "decision": keep()}
+    own, other = {"caller": ANN, "decision": keep(Tier.FAST)}, {"caller": Caller("bob"), "decision": keep(Tier.FAST)}
     moved = (
         call("b2", **other),
         call("b3", LOOP, Tier.DEEP, **other | {"decision": keep("deep")}),
@@ -317,40 +288,10 @@ def test_one_callers_past_holds_nothing_of_another(write):
 
     assert (session.caller, session.calls, session.moved_up) == (ANN.name, 1, 0)
     assert ledger.read_sessions(0, 5, "bob")[0].moved_up == 1
-    assert ([row.caller for row in sums.calls], sums.moved_up, len(sums.expected)) == ([ANN.name], 0, 1)
+    assert [row.caller for row in sums] == [ANN.name]
     assert (ledger.find_turn(None).id, ledger.find_turn(None, ANN.name).id) == ("b2", "a1")
     assert ledger.find_turn("b2", ANN.name) is ledger.find_undecided("b4", ANN.name) is None
     assert ledger.find_undecided("b4", "bob") is not None
-
-
-def test_a_row_of_an_older_tandem_is_expected_by_its_estimates(tmp_path):
-    old = '{"decided_by": "override", "estimates": {"fast": {"seconds": 5.0, "redo_seconds": 2.0}, "deep": {"seconds": 9.0}}}'
-    path = write_ledger(tmp_path / "l.db", call("1", decision=old), call("2", decision="[1"), version=1)
-
-    sums = SqliteEntryReader(path).read_sums(0)
-
-    (row,) = sums.expected
-    assert (row.turns, row.fast_seconds, row.deep_seconds, sums.asked_for) == (1, 3.0, 9.0, 1)
-
-
-def test_every_turn_whose_tier_was_asked_for_counts_however_many_there_are(tmp_path):
-    asked = [call(str(number), decision='{"v":2,"tier":"fast","decided_by":"override"}') for number in range(10_100)]
-    failed = call("failed", outcome=Outcome.FAILED, decision=asked[0].decision)
-    typed = call("typed", decision='{"v":2,"decided_by":"estimate","person_text":"\\"decided_by\\":\\"override\\""}')
-    path = write_ledger(tmp_path / "l.db", *asked, failed, typed)
-
-    assert SqliteEntryReader(path).read_sums(0).asked_for == 10_100
-
-
-def test_a_row_of_an_older_tandem_keeps_its_money(tmp_path):
-    fast, deep = '{"seconds": 5.0, "redo_seconds": 2.0, "money_usd": 0.09}', '{"seconds": 9.0, "money_usd": 0.1}'
-    old = f'{{"decided_by": "estimate", "estimates": {{"fast": {fast}, "deep": {deep}}}}}'
-    path = write_ledger(tmp_path / "l.db", call("1", decision=old, score=0.5, cost_usd=0.04), version=1)
-
-    (row,) = SqliteEntryReader(path).read_sums(0).expected
-
-    assert row.priced == 1
-    assert (row.fast_usd, row.deep_usd, row.scored_deep_usd) == pytest.approx((0.04, 0.1, 0.05))
 
 
 @pytest.mark.parametrize("version", [1, 2, 3, 4])
@@ -361,8 +302,7 @@ def test_every_schema_can_be_read_and_none_is_changed(tmp_path, version):
     assert SqliteEntryReader(path).find_turn(None) is not None
     assert len(list(SqliteEntryReader(path).read_history())) == len(MOVED)
 
-    assert SqliteEntryReader(path).read_sums(0).moved_up == 1
-    assert SqliteEntryReader(path).read_sums(0).marked_wrong == 0
+    assert add_up(SqliteEntryReader(path), 0.0).worth.redone == {Redone.MOVED_UP: 1}
     with contextlib.closing(sqlite3.connect(path)) as database:
         assert database.execute("PRAGMA user_version").fetchone() == (version,)
 

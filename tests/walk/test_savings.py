@@ -1,4 +1,4 @@
-"""The regret of served turns: command and route agree."""
+"""The savings of served turns: command and route agree."""
 
 import asyncio
 import json
@@ -36,13 +36,11 @@ async def test_the_command_says_the_same_of_an_afternoon_as_the_route(tandem, tm
         assert reply.status == 200
     await tandem.entries(len(ASKS))
 
-    shown = (await call(tandem.port, "/tandem/regret?since=1h")).json
+    shown = (await call(tandem.port, "/tandem/savings?since=1h")).json
     assert await asyncio.to_thread(main, ["stats", "--since", "1h", "--json", "--config", str(tmp_path / "config.yaml")]) == 0
-    printed = json.loads(capsys.readouterr().out)["regret"]
+    printed = json.loads(capsys.readouterr().out)["savings"]
 
     assert shown["turns"] == len(ASKS)
-    assert shown["figures"]["lost_seconds"]["count"] >= 1, "deep was asked for after a turn on fast"
-    assert shown["figures"]["hops_usd"]["count"] >= 1
-    assert {name: shown[name] for name in ("turns", "complete", "figures")} == {
-        name: printed[name] for name in ("turns", "complete", "figures")
-    }
+    assert shown["redone"]["asked_for_deep"] >= 1, "deep was asked for after a turn on fast"
+    assert {**printed, "since": 0, "from": 0} == {**{name: shown[name] for name in printed}, "since": 0, "from": 0}
+    assert (await call(tandem.port, "/tandem/regret?since=1h")).json == shown

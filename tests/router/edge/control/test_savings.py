@@ -1,4 +1,4 @@
-"""The regret of the ledger: whose, since when, and how often it is worked out."""
+"""The savings in the ledger: whose, since when, and how often it is worked out."""
 
 import asyncio
 import threading
@@ -11,7 +11,7 @@ from router.contract.errors import BadRequest, NotFound, Unavailable
 from router.contract.rights import Rights
 from router.contract.stores import StoreUnusable
 from router.edge.control.panel import Asked
-from router.edge.control.regret import RegretFigures
+from router.edge.control.savings import Looks, SavingsFigures
 
 NOW = 1_000_000.0
 
@@ -26,14 +26,12 @@ class Ledger:
         self.threads: set[int] = set()
         self.trouble: Exception | None = None
 
-    def look_back(self, since, caller):
+    def look_back(self, since, caller, **of):
+        self.of = of
         self.asked.append((since, caller))
         self.threads.add(threading.get_ident())
         if self.trouble is not None:
             raise self.trouble
-        return self
-
-    def as_json(self):
         return {"turns": len(self.asked)}
 
 
@@ -56,7 +54,7 @@ def clock():
 
 @pytest.fixture
 def show(ledger, clock):
-    (page,) = RegretFigures(ledger.look_back, clock).pages
+    page, _ = SavingsFigures(Looks(ledger.look_back, clock), clock).pages
 
     async def ask(rights=PLAIN, name="ann", **query):
         answer = await page.answer(Asked("req_1", Caller(name), {}, query, {}, None, rights))
@@ -112,7 +110,28 @@ async def test_a_ledger_that_cannot_be_read_is_no_defect_and_its_path_stays_here
 
 
 async def test_without_a_ledger_there_is_nothing_to_look_back_at(clock):
-    (page,) = RegretFigures(None, clock).pages
+    page, _ = SavingsFigures(None, clock).pages
 
     with pytest.raises(NotFound, match=r"ledger\.path"):
         await page.answer(Asked("req_1", Caller("ann"), {}, {}, {}, None, Rights()))
+
+
+async def test_an_admin_may_ask_for_one_caller_and_everybody_for_a_client_or_a_target(show, ledger):
+    await show(Rights(is_admin=True), caller="bob", client="codex")
+    await show(caller="bob", target="spark", other="x")
+
+    assert ([caller for _, caller in ledger.asked], ledger.of) == (["bob", "ann"], {"target": "spark"})
+
+
+async def test_a_look_that_took_long_is_shown_for_longer(ledger, clock):
+    def look_slowly(since, caller):
+        clock.now += 2.0
+        return ledger.look_back(since, caller)
+
+    looks = Looks(look_slowly, clock)
+    await looks.find(5.0, None)
+    clock.now += 39.0
+
+    assert await looks.find(5.0, None) == {"turns": 1}
+    clock.now += 1.1
+    assert await looks.find(5.0, None) == {"turns": 2}
