@@ -10,9 +10,10 @@ from router.contract.digits import parse_exactly
 from router.contract.request import JsonObject
 from router.contract.usage import Timings, Usage
 
-_KEPT_GROUPS = 8
-_ROOM_BYTES, _GROUP_BYTES = 1 << 20, 1 << 14
-"""Groups are dropped after a megabyte or 64 groups: each counts 16 KB more than its bytes."""
+_KEPT_GROUPS, _ENOUGH_BYTES = 8, 1 << 16
+"""The newest groups, and no more than make up these bytes: a group of a host that sends much at once has many frames."""
+_ROOM_BYTES, _GROUP_BYTES = 1 << 18, 1 << 12
+"""Groups are dropped after 256 KB or 64 groups: each counts 4 KB more than its bytes."""
 _KEPT_BYTES, _HEAD_BYTES = 1 << 20, 4_096
 FRAME_ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r")
 _usual_head = re.compile(rb"(?:event: ?([!-~]+)\n)?data: ?").match
@@ -32,7 +33,7 @@ _THOUGHT_IN_DETAIL = b'"reasoning_details":'
 _ESCAPE, _SHORT_ESCAPE = b"\\u", b"\\u00"
 """Hosts that escape a character write three bytes more than those that send it as it is, four if it is Latin."""
 _DELTA = b'delta"'
-_SAMPLES = 4
+_SAMPLES, _SAMPLE_BYTES = 4, 1 << 13
 _LIKE_BYTES = 4
 """Framing that differs by less is alike: numbers grow, text has escapes."""
 _value_begins = re.compile(rb'.*":\s*"', re.DOTALL).match
@@ -148,10 +149,19 @@ def _estimate_written(groups: list[bytes], data: bytes, frames: int) -> int:
     Where those differ, as when a thought ends or a call begins, or a host pads its frames, all are read.
     """
     sampled = [*groups[:: max(1, len(groups) // _SAMPLES)], last := groups[-1]]
-    framings = [_framing_of(group) for group in sampled]
+    framings = [_framing_of(part) for group in sampled for part in _sample(group)]
     if max(framings) - min(framings) > _LIKE_BYTES or (_REPEATING in last and data.rfind(_REPEATED) >= 0):
         return count_written(data)
     return round(len(data) - frames * sum(framings) / len(framings))
+
+
+def _sample(group: bytes) -> tuple[bytes, ...]:
+    """The first and last frames of a large group."""
+    if len(group) > 2 * _SAMPLE_BYTES:
+        head, tail = group.rfind(b"\n\n", 0, _SAMPLE_BYTES) + 2, group.find(b"\n\n", -_SAMPLE_BYTES) + 2
+        if head > 1 and 1 < tail < len(group):
+            return group[:head], group[tail:]
+    return (group,)
 
 
 def _framing_of(group: bytes) -> float:
@@ -194,7 +204,9 @@ class Tail:
     def add(self, piece: bytes) -> bool:
         """Note a relayed piece. Returns whether it begins or ends inside a frame, as few do."""
         if self._open or not piece.endswith(FRAME_ENDS):
-            if piece := self._join_open(piece):
+            if len(piece) > _GROUP_BYTES:
+                piece = self._add_whole_frames(piece)
+            if piece and (piece := self._join_open(piece)):
                 self._add_group(piece)
             return True
         self._groups.append(piece)
@@ -202,6 +214,14 @@ class Tail:
         if room < 0:
             self._forget()
         return False
+
+    def _add_whole_frames(self, piece: bytes) -> bytes:
+        """Add the frames that end in a large piece. Returns what is left of it."""
+        start = 0
+        while (end := piece.rfind(b"\n\n", start, start + _ENOUGH_BYTES) + 2) > 1:
+            group, start = piece[start:end], end
+            self._add_group(self._join_open(group) if self._open else group)
+        return piece[start:]
 
     def _add_group(self, group: bytes) -> None:
         self._groups.append(group)
@@ -227,7 +247,12 @@ class Tail:
         groups = self._groups
         if min(groups) < b";":  # comments: a colon sorts before any field name
             groups = [group for group in groups if _has_content(group)]
-        old, self._groups = groups[:-_KEPT_GROUPS], groups[-_KEPT_GROUPS:]
+        kept, size = 0, 0
+        while kept < min(_KEPT_GROUPS, len(groups)) and size < _ENOUGH_BYTES:
+            kept += 1
+            size += len(groups[-kept])
+        split = len(groups) - kept
+        old, self._groups = groups[:split], groups[split:]
         self._room = _ROOM_BYTES
         if not old:
             return

@@ -17,6 +17,7 @@ from tests.router.cli.systemd import Systemd
 from tests.tools.http import call, chat
 from tests.tools.ports import keepable_port
 from tests.tools.valkey import find_server
+from tests.tools.waiting import until
 
 COMMAND = ["/opt/a b/tandem", "serve", "--config", "/home/ann/100%/<x>&$Y.yaml"]
 USER = Path(__file__).parents[3] / "docs" / "deploy" / "user"
@@ -64,6 +65,7 @@ async def test_a_request_starts_the_router_whenever_it_is_not_running(manager, h
 
     with Systemd(manager.parent) as systemd:
         first = await call(port, "/v1/chat/completions", body)
+        await until(lambda: "server.started" in systemd.log.read_text())  # a worker may answer before the others serve
         reloaded = await asyncio.to_thread(main, ["reload"])
         stopped = [await asyncio.to_thread(main, ["stop"]) for _ in range(2)]
         second = await call(port, "/v1/chat/completions", body)

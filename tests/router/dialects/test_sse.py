@@ -259,3 +259,18 @@ def test_words_of_a_model_in_a_named_frame_tell_nothing():
     said = b'event: response.output_text.delta\ndata: {"delta":"the \\"error\\" is","type":"error"}\n\n'
 
     assert split_frames(said, TELLING[Dialect.RESPONSES]) == []
+
+
+@pytest.mark.parametrize("size", [5_000, 16_384, 60_000, 256_000])
+def test_a_stream_that_comes_in_large_pieces_is_counted_right_and_little_of_it_is_kept(size):
+    words = [f"{number:x}" for number in range(30_000)]
+    stream = b"".join(chat_frame(word) for word in words) + chat_frame("", "stop") + CHAT_USAGE + DONE
+    tail = Tail(TELLING[Dialect.CHAT])
+
+    for start in range(0, len(stream), size):
+        tail.add(stream[start : start + size])
+
+    assert tail.written_bytes == pytest.approx(sum(map(len, words)), rel=0.03)
+    assert tail.frames_seen == len(words) + 3
+    assert len(tail.newest()) < 512 << 10
+    assert SPECS[Dialect.CHAT].read_end(tail.frames()).usage is not None
