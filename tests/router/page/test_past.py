@@ -81,7 +81,7 @@ class Noting:
 
 async def test_the_writer_is_waited_for_before_the_ledger_is_asked():
     for number, name in enumerate(QUESTIONS):
-        page = Past(ledger := Noting(), lambda _: None).pages[number]
+        page = Past(ledger := Noting()).pages[number]
 
         with pytest.raises(TandemError):
             await page.answer(Asked("req_1", LOCAL, {}, {}, {}, None))
