@@ -59,6 +59,7 @@ async def test_a_ledger_that_is_off_or_unreadable_is_said(start, tmp_path):
     tandem = await start(CONFIG)
     await tandem.entries(0)
     (tmp_path / "test.db").unlink()
+    (tmp_path / "test.db").mkdir()  # a lost file would be made again
     assert (await call(tandem.port, "/tandem/past/turns")).status == 503
 
     without = await start(CONFIG.replace("{path: test.db}", "{path: null}"))
