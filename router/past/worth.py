@@ -47,6 +47,8 @@ class _Ratio(NamedTuple):
 
 
 _AS_IT_WAS = _Ratio()
+_DECISION = SpentCall._fields.index("decision")
+"""Left out of what a turn keeps of its ask: it is long."""
 
 
 @dataclass(slots=True)
@@ -195,7 +197,7 @@ class Turn:
     )
 
     def __init__(self, ask: SpentCall, kept: Kept | None, *, is_fast: bool, is_persons: bool) -> None:
-        self.ask, self.is_persons = ask._replace(decision=None), is_persons
+        self.ask, self.is_persons = SpentCall(*ask[:_DECISION], None, *ask[_DECISION + 1 :]), is_persons
         self.is_on_fast = is_fast and kept is not None
         self.is_chosen = kept is not None and kept.decided_by != ASKED_FOR
         """Whether Tandem chose its tier."""
@@ -354,10 +356,10 @@ def _read_ratio(call: SpentCall, kept: Kept | None) -> _Ratio:
     fast_seconds, deep_seconds = fast.seconds + fast.seconds_slope * long, deep.seconds + deep.seconds_slope * long
     if not (0 < fast_seconds < math.inf and 0 < deep_seconds < math.inf):
         return _AS_IT_WAS
-    ratio = _Ratio(deep_seconds / fast_seconds)
+    seconds = deep_seconds / fast_seconds
     if not (fast.has_price and deep.has_price):
-        return ratio
+        return _Ratio(seconds)
     fast_usd, deep_usd = fast.usd + fast.usd_slope * long, deep.usd + deep.usd_slope * long
     if not (0 <= fast_usd < math.inf and 0 <= deep_usd < math.inf):
-        return ratio
-    return ratio._replace(usd=deep_usd / fast_usd) if fast_usd else ratio._replace(usd_per_second=deep_usd / fast_seconds)
+        return _Ratio(seconds)
+    return _Ratio(seconds, deep_usd / fast_usd) if fast_usd else _Ratio(seconds, usd_per_second=deep_usd / fast_seconds)
