@@ -78,7 +78,7 @@ function Estimate({ tier, estimate, longest, label }) {
       </div>
       <dl class="parts">
         ${PARTS.map(([part, meaning]) => html`<div title=${meaning}><dt><i class=${`part ${part} ${tier}`}></i>${part}</dt><dd class="number">${words.seconds(parts[part])}</dd></div>`)}
-        <div title="what the target charges"><dt>price</dt><dd class="number">${words.usd(estimate.money_usd)}</dd></div>
+        <div title="what the target charges"><dt>price</dt><dd class="number">${words.usd(estimate.money_usd === null ? null : estimate.money_usd - (estimate.redo_usd ?? 0))}</dd></div>
       </dl>
     </div>`;
 }
