@@ -89,10 +89,10 @@ def _evidence(item: Json) -> str:
 
 
 def _estimate(estimate: JsonObject) -> str:
-    """Its time without a redo, whose weight in the decision nobody measures."""
+    """Time and price without a redo, whose weight in the decision nobody measures."""
     seconds = _number(estimate["seconds"]) - _number(estimate["redo_seconds"])
     usd = estimate["money_usd"]
-    price = "" if usd is None else f", {money(_number(usd))}"
+    price = "" if usd is None else f", {money(_number(usd) - _number(estimate.get('redo_usd', 0.0)))}"
     return f"{duration(seconds)}{price} ({estimate['target']}{_ratio(estimate)})"
 
 
