@@ -47,8 +47,6 @@ class _Ratio(NamedTuple):
 
 
 _AS_IT_WAS = _Ratio()
-_DECISION = SpentCall._fields.index("decision")
-"""Left out of what a turn keeps of its ask: it is long."""
 
 
 @dataclass(slots=True)
@@ -197,7 +195,7 @@ class Turn:
     )
 
     def __init__(self, ask: SpentCall, kept: Kept | None, *, is_fast: bool, is_persons: bool) -> None:
-        self.ask, self.is_persons = SpentCall(*ask[:_DECISION], None, *ask[_DECISION + 1 :]), is_persons
+        self.ask, self.is_persons = ask._replace(decision=None), is_persons
         self.is_on_fast = is_fast and kept is not None
         self.is_chosen = kept is not None and kept.decided_by != ASKED_FOR
         """Whether Tandem chose its tier."""

@@ -31,13 +31,13 @@ tiers:
         price: {input: 5, output: 25, cached_input: 0.5}
         window_tokens: 400000
         typical: {ttft_seconds: 0.9, tokens_per_second: 65, prefill_tokens_per_second: 60000}
-        simulated: {ttft_seconds: 0.01, tokens_per_second: 20000, answer_tokens: 40}
+        simulated: {ttft_seconds: 0.04, tokens_per_second: 1000, answer_tokens: 40}
       - name: slow-deep
         adapter: simulated
         price: {input: 5, output: 25, cached_input: 0.5}
         simulated: {ttft_seconds: 0.01, tokens_per_second: 20, answer_tokens: 400}
 """
-SESSIONS, TURNS = 30, 10
+SESSIONS, TURNS = 60, 5
 QUICK = ("rename usr to user in models.py", "fix the typo in the footer", "bump the timeout to 60", "make the heading bold")
 LONG = ("migrate the whole codebase to async, with tests", "build me a todo app with login, tests and docs")
 WRONG = ("that is wrong, it still fails with the same message", "no, that broke the login page. undo it")
@@ -142,7 +142,7 @@ class Session:
 
 async def play(port: int, seed: int = 7) -> list[Session]:
     chance, sessions = random.Random(seed), list[Session]()
-    some = asyncio.Semaphore(8)
+    some = asyncio.Semaphore(12)
 
     async def play_one(session: Session, kinds: list[str]) -> None:
         async with some:
