@@ -6,6 +6,7 @@ from router.contract.relay import UpstreamRequest
 from router.contract.target import Timeouts
 from router.loop.together import Gathering, Outbox
 from router.upstream.connection import CannotConnect, Connection
+from router.upstream.reading import READ_BYTES, PausedReading, Turns
 
 STREAM = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
 WHOLE = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"
@@ -41,10 +42,18 @@ class FakeTransport(asyncio.Transport):
         return self.pending
 
 
-def open_connection() -> tuple[Connection, FakeTransport]:
-    connection, transport = Connection(), FakeTransport()
+def open_connection(turns: Turns | None = None) -> tuple[Connection, FakeTransport]:
+    connection, transport = Connection(turns or Turns()), FakeTransport()
     connection.connection_made(transport)
     return connection, transport
+
+
+def receive(connection: PausedReading, data: bytes) -> None:
+    """Bytes from the target, in as many reads as they take."""
+    for begin in range(0, len(data), READ_BYTES):
+        piece = data[begin : begin + READ_BYTES]
+        connection.get_buffer(-1)[: len(piece)] = piece
+        connection.buffer_updated(len(piece))
 
 
 class FakeOrigin:

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from router.upstream.connection import Connection, Seen
-from tests.router.upstream.fakes import LAST, STREAM, WHOLE, chunk, open_connection
+from router.upstream.reading import READ_BYTES, Turns
+from tests.router.upstream.fakes import LAST, STREAM, WHOLE, chunk, open_connection, receive
 from tests.tools.exchanges import RecordingSink
 
 
@@ -34,8 +35,8 @@ class Owner:
 class Served:
     """A connection with a request under way."""
 
-    def __init__(self) -> None:
-        self.connection, self.transport = open_connection()
+    def __init__(self, turns: Turns | None = None) -> None:
+        self.connection, self.transport = open_connection(turns)
         self.send()
 
     def send(self, body: bytes = b"{}") -> None:
@@ -44,7 +45,7 @@ class Served:
 
     def receive(self, *pieces: bytes) -> "Served":
         for piece in pieces:
-            self.connection.data_received(piece)
+            receive(self.connection, piece)
         return self
 
 
@@ -224,6 +225,7 @@ async def test_pausing_stops_the_reading_and_resuming_starts_it(served):
     assert not served.transport.is_reading
 
     served.connection.resume()
+    await asyncio.sleep(0)
     assert served.transport.is_reading
 
 
@@ -232,6 +234,7 @@ async def test_a_pause_ends_with_its_answer(served):
     served.connection.pause()
 
     served.receive(LAST)
+    await asyncio.sleep(0)
 
     assert served.transport.is_reading
 
@@ -252,6 +255,47 @@ async def test_a_pause_during_a_large_read_lasts(served):
     assert not served.transport.is_reading
 
 
+async def test_of_many_large_answers_one_is_read_in_each_round_of_the_loop():
+    turns = Turns()
+    served = [Served(turns) for _ in range(3)]
+    for one in served:
+        one.receive(STREAM, chunk(b"a" * READ_BYTES))
+
+    found = []
+    for _ in range(4):
+        found.append([one.transport.is_reading for one in served])
+        await asyncio.sleep(0)
+
+    assert found == [[False] * 3, [True, False, False], [True, True, False], [True] * 3]
+
+
+async def test_a_connection_that_waits_for_its_turn_is_not_read_before_it_when_its_caller_reads_on():
+    turns = Turns()
+    first, second = Served(turns), Served(turns)
+    for one in (first, second):
+        one.receive(STREAM, chunk(b"a" * READ_BYTES))
+    second.connection.pause()
+    second.connection.resume()
+
+    await asyncio.sleep(0)
+    assert (first.transport.is_reading, second.transport.is_reading) == (True, False)
+
+    await asyncio.sleep(0)
+    assert second.transport.is_reading
+
+
+async def test_a_closed_connection_takes_no_turn():
+    turns = Turns()
+    closed, other = Served(turns), Served(turns)
+    for one in (closed, other):
+        one.receive(STREAM, chunk(b"a" * READ_BYTES))
+    closed.connection.drop()
+
+    await asyncio.sleep(0)
+
+    assert (closed.transport.is_reading, other.transport.is_reading) == (False, True)
+
+
 async def test_the_time_of_the_last_bytes_is_kept(served):
     before = asyncio.get_running_loop().time()
 
@@ -264,7 +308,7 @@ async def test_a_connection_is_usable_while_it_is_open(served):
     assert served.connection.is_usable
     served.connection.drop()
     assert not served.connection.is_usable
-    assert not Connection().is_usable
+    assert not Connection(Turns()).is_usable
 
 
 async def test_headers_that_never_end_are_refused_however_they_arrive(served):
