@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import sys
+import time
 from pathlib import Path
 
 import orjson
@@ -18,7 +19,7 @@ from router.cli.common import (
     print_json,
     whole_number_between,
 )
-from router.cli.past.explanation import print_explanation
+from router.cli.past.explanation import LATELY_SECONDS, print_explanation
 from router.config.load import LoadedConfig
 from router.contract.errors import BadRequest, TandemError
 from router.contract.exchange import Arrival
@@ -28,6 +29,7 @@ from router.dialects.json_body import parse_body
 from router.dialects.requests import guess_dialect
 from router.dialects.table import SPECS
 from router.past.rehearsal import AssumedTurn, rehearse
+from router.past.savings import read_worth
 from router.sessions.clients import BY_NAME, NICKNAMES, UNKNOWN_CLIENT
 from router.wiring.build import build_house
 from router.wiring.built import Built
@@ -89,7 +91,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(decision)
     else:
-        print_explanation(decision)
+        worth = read_worth(loaded.ledger_path, time.time() - LATELY_SECONDS)
+        print_explanation(decision, worth.redone_as_json() if worth is not None else None)
     return 0
 
 

@@ -1,12 +1,13 @@
 """`tandem why`."""
 
 import argparse
+import time
 
 import msgspec
 
 from router.cli import Ended
 from router.cli.common import print_json
-from router.cli.past.explanation import print_explanation
+from router.cli.past.explanation import LATELY_SECONDS, print_explanation
 from router.cli.past.looking import add_past_arguments, open_past
 from router.cli.past.sources import PastTurn
 from router.contract.entry import Attempt
@@ -26,15 +27,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    turn = open_past(arguments).find_turn(arguments.request)
+    past = open_past(arguments)
+    turn = past.find_turn(arguments.request)
     decision = turn.decision
     if decision is None:
         raise Ended(1, f"the decision of {turn.id} cannot be read")
     if arguments.json:
         print_json(decision)
         return 0
+    redone = past.read_redone(time.time() - LATELY_SECONDS) if decision.get("redo") else None
     try:
-        print_explanation(_as_served(decision, turn))
+        print_explanation(_as_served(decision, turn), redone)
         print("\n".join(write_cost(decision)))
     except KeyError as error:
         problem = f"has no {error}: it was written by another version"

@@ -37,6 +37,7 @@ class Estimate(Struct, frozen=True):
     cost_usd: float
     wait_seconds: float
     redo_seconds: float
+    redo_usd: float = 0.0
     ratio: WorkRatio = WorkRatio()
 
 

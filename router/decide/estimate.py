@@ -267,12 +267,13 @@ def weigh(projection: Projection, p: float, worth: Worth, redo: Redo | None = No
     """Own work and, for fast, the expected redo."""
     seconds = projection.seconds + projection.seconds_slope * p
     usd = projection.usd + projection.usd_slope * p
-    again = 0.0
+    again = again_usd = 0.0
     if redo is not None:
         chance = chance_of_redo(redo, p)
         again = chance * (redo.seconds + redo.seconds_slope * p)
+        again_usd = chance * (redo.usd + redo.usd_slope * p)
         seconds += again
-        usd += chance * (redo.usd + redo.usd_slope * p)
+        usd += again_usd
     return Estimate(
         projection.target,
         seconds,
@@ -280,6 +281,7 @@ def weigh(projection: Projection, p: float, worth: Worth, redo: Redo | None = No
         seconds * worth.usd_per_second + usd,
         projection.wait_seconds,
         again,
+        again_usd,
         projection.ratio,
     )
 

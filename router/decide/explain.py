@@ -188,6 +188,7 @@ def _estimate_json(estimate: Estimate) -> JsonObject:
         "cost_usd": round(estimate.cost_usd, 6),
         "wait_seconds": round(estimate.wait_seconds, 3),
         "redo_seconds": round(estimate.redo_seconds, 3),
+        "redo_usd": round(estimate.redo_usd, 6),
         "calls_ratio": round(estimate.ratio.calls, 3),
         "output_ratio": round(estimate.ratio.output, 3),
     }

@@ -98,15 +98,15 @@ class Worth:
             "spent": self._show(self.seconds, self.usd),
             "all_deep": self._show(self.seconds + self.saved_seconds, self.usd + self.known_saved_usd),
             "saved": self._show(self.saved_seconds, self.known_saved_usd),
-            "redone": {
-                "turns": self.redone_turns,
-                **self._show(self.redone_seconds, self.redone_usd),
-                **{str(sign): self.redone.get(sign, 0) for sign in Redone},
-            },
+            "redone": self.redone_as_json(),
             "left_out": {"unpriced": self.unpriced, "refused": self.refused},
             "failed": self.failed,
             "sentence": self.sentence(),
         }
+
+    def redone_as_json(self) -> JsonObject:
+        by_sign = {str(sign): self.redone.get(sign, 0) for sign in Redone}
+        return {"turns": self.redone_turns, **self._show(self.redone_seconds, self.redone_usd), **by_sign}
 
     def _show(self, seconds: float, usd: float) -> JsonObject:
         return {"seconds": round(seconds, 3), "usd": round(usd, 8) if self.has_money else None}

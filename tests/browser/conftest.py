@@ -20,7 +20,7 @@ What tests may rely on in the page (ids and data attributes):
              [data-outcome], [data-more], [data-missed], [data-again], [data-older], [data-empty],
              [data-job="STATE"] with [data-job-result], [data-job-cancel], [data-result]
   Turn:      [data-turn="ID"], [data-call-shown="ID"], [data-hop-of="ID"], [data-call="ID"], [data-of-turn="ID"], [data-of-job="ID"], [data-why],
-             [data-evidence="POLICY"], [data-estimate="fast|deep"] with [data-part="wait|work|redo"] and [data-estimate-says], [data-flip],
+             [data-evidence="POLICY"], [data-estimate="fast|deep"] with [data-part="wait|work"] and [data-estimate-says], [data-flip],
              [data-attempt], [data-wrong="fast|deep"], [data-marked="TIER"], [data-unmark], [data-strip] with [data-block="ID"],
              [data-elsewhere="NAME"] for a turn of another router
   Session:   [data-session="ID"], [data-strip], [data-block="ID"], [data-hop="up|down"], [data-interrupt], [data-row="ID"]

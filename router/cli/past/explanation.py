@@ -10,12 +10,17 @@ from router.telemetry.colour import paint_tier
 _DRY_RUN_SESSION = "x:replay-"
 """Session id prefix of a request written only to be explained."""
 
+LATELY_SECONDS = 7 * 86_400.0
+"""How far back redone turns are counted."""
 _UNASKED = ("would ask", "not asked")
 _LEFT_OUT = {"late": "its answer came too late", "odd": "its answer was neither quick nor long", "failed": "it gave no answer"}
 
 
-def write_explanation(decision: JsonObject) -> str:
-    """Tier and reason, evidence, both estimates, and what would have changed it."""
+def write_explanation(decision: JsonObject, redone: JsonObject | None = None) -> str:
+    """Tier and reason, evidence, both estimates, and what would have changed it.
+
+    `redone` is that part of the savings since `LATELY_SECONDS` ago.
+    """
     lines = [f"{decision['tier']}  {decision['because']}", ""]
     lines.append(f"turn        {_turn(decision)}")
     if before := as_list(decision.get("assumed_before")):
@@ -29,6 +34,8 @@ def write_explanation(decision: JsonObject) -> str:
         lines.append(f"  {tier:<5} {_estimate(as_object(estimate))}")
     if redo := as_object(decision.get("redo")):
         lines.append(f"redo        {_redo(redo)}")
+        if redone and (turns := int(_number(redone["turns"]))):
+            lines.append(f"redone      {_redone(turns, _number(redone['seconds']) / turns)}")
     flip = as_object(decision["flip"])
     lines.append(f"would flip  {_flip(flip, str(decision['decided_by']))}")
     if opinion := as_object(decision.get("second_opinion")):
@@ -42,9 +49,9 @@ def write_explanation(decision: JsonObject) -> str:
     return "\n".join("".join(letter if letter.isprintable() else "?" for letter in line) for line in lines)
 
 
-def print_explanation(decision: JsonObject) -> None:
+def print_explanation(decision: JsonObject, redone: JsonObject | None) -> None:
     """Print it, with the tier in its colour."""
-    tier, gap, rest = write_explanation(decision).partition("  ")
+    tier, gap, rest = write_explanation(decision, redone).partition("  ")
     print(f"{paint_tier(tier, sys.stdout)}{gap}{rest}")
 
 
@@ -82,10 +89,10 @@ def _evidence(item: Json) -> str:
 
 
 def _estimate(estimate: JsonObject) -> str:
-    """Its time without a redo, whose weight in the decision nobody measures."""
+    """Time and price without a redo, whose weight in the decision nobody measures."""
     seconds = _number(estimate["seconds"]) - _number(estimate["redo_seconds"])
     usd = estimate["money_usd"]
-    price = "" if usd is None else f", {money(_number(usd))}"
+    price = "" if usd is None else f", {money(_number(usd) - _number(estimate.get('redo_usd', 0.0)))}"
     return f"{duration(seconds)}{price} ({estimate['target']}{_ratio(estimate)})"
 
 
@@ -97,6 +104,11 @@ def _redo(redo: JsonObject) -> str:
         f"{_percent(redo['chance'])} chance that fast's answer is wrong"
         f" ({known}: {_percent(redo['quick_rate'])} of quick work, {_percent(redo['long_rate'])} of long work)"
     )
+
+
+def _redone(turns: int, seconds: float) -> str:
+    each = "it" if turns == 1 else "each, on average"
+    return f"{plural(turns, 'turn')} in the last 7 days; fast had worked {duration(seconds)} on {each}"
 
 
 def _percent(share: Json) -> str:

@@ -19,6 +19,7 @@ from router.contract.past import CallSums, SessionSums
 from router.contract.request import JsonObject
 from router.contract.stores import StoreUnusable
 from router.contract.words import Tier
+from router.dialects.fields import as_object
 from router.past.answers import QUESTIONS, Query
 from router.past.rows import Call, Kept
 from router.stores.sqlite.marks import judge_turn
@@ -74,6 +75,10 @@ class Past:
         """The sums, and what Tandem was worth (`past.savings`)."""
         told = self._ask("sums", Query(since))
         return _rows(CallSums, told["calls"]), told["savings"]
+
+    def read_redone(self, since: float) -> JsonObject:
+        """The part of the savings; empty from an older router."""
+        return as_object(as_object(self._ask("sums", Query(since)).get("savings")).get("redone"))
 
     def find_turn(self, request_id: str | None, *, begins: bool = False) -> PastTurn:
         """The last turn, a request by id, or with `begins` the turn of that request."""

@@ -94,7 +94,7 @@ def test_two_clients_at_once_have_a_line_for_each_turn(here, columns, expected):
     assert terminal.process.returncode == 0
     assert [line[: len(start)] for line, start in zip(rows(lines), expected, strict=True)] == expected
     assert max(map(len, lines)) <= columns
-    assert "2 turns, 1 fast 1 deep" in "\n".join(lines)
+    assert "2 turns, 1 fast, 1 deep" in "\n".join(lines)
     assert terminal.screen.strange == []
 
 

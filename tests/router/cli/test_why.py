@@ -35,6 +35,21 @@ def test_the_last_turn_is_explained_as_a_dry_run_would_be(folder, capsys):
     assert lines[-1] == "request     req_2, served by simulated-fast"
 
 
+def test_turns_that_were_redone_lately_are_counted_with_the_time_that_fast_worked_on_them(folder, capsys):
+    record_turns(folder, "fix the typo", "rename total to sum")
+    change(folder, "duration_ms = 12000")
+    assert main(["wrong", "deep", "req_1"]) == 0
+    capsys.readouterr()
+
+    for command in (["why"], ["explain", "fix the typo"]):
+        assert main(command) == 0
+        out = capsys.readouterr().out
+        assert "\nredone      1 turn in the last 7 days; fast had worked 12s on it\nwould flip " in out
+    change(folder, "at = at - 8 * 86400")
+    assert main(["why"]) == 0
+    assert "redone" not in capsys.readouterr().out
+
+
 def test_an_older_turn_and_a_call_within_one_are_explained_by_their_ids(folder, capsys):
     record_turns(folder, LONG, "fix the typo", calls=1)
 

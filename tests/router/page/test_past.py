@@ -59,6 +59,7 @@ async def test_a_ledger_that_is_off_or_unreadable_is_said(start, tmp_path):
     tandem = await start(CONFIG)
     await tandem.entries(0)
     (tmp_path / "test.db").unlink()
+    (tmp_path / "test.db").mkdir()  # a lost file would be made again
     assert (await call(tandem.port, "/tandem/past/turns")).status == 503
 
     without = await start(CONFIG.replace("{path: test.db}", "{path: null}"))
@@ -81,7 +82,7 @@ class Noting:
 
 async def test_the_writer_is_waited_for_before_the_ledger_is_asked():
     for number, name in enumerate(QUESTIONS):
-        page = Past(ledger := Noting(), lambda _: None).pages[number]
+        page = Past(ledger := Noting()).pages[number]
 
         with pytest.raises(TandemError):
             await page.answer(Asked("req_1", LOCAL, {}, {}, {}, None))

@@ -11,7 +11,6 @@ const OTHER = { fast: "deep", deep: "fast" };
 const PARTS = [
   ["wait", "in a queue, before it begins"],
   ["work", "on the turn itself"],
-  ["redo", "doing it again after a wrong first answer: the chance of one, times what it costs"],
 ];
 const DECIDERS = { estimate: "both estimates", rule_out: "only one tier could serve" };
 
@@ -63,22 +62,23 @@ const Score = ({ score, flip }) => html`
     <p>Chance of a long task: <b class="number">${words.percent(score)}</b>${typeof flip === "number" ? html`<span class="muted"> · the tier changes at ${words.percent(flip)}</span>` : null}</p>
   </div>`;
 
+/** The decision also weighs what a wrong answer would take; nobody has measured that for this turn. */
+const untilAnswer = (estimate) => estimate.seconds - (estimate.redo_seconds ?? 0);
+
 function Estimate({ tier, estimate, longest, label }) {
   const wait = estimate.wait_seconds ?? 0;
-  const redo = estimate.redo_seconds ?? 0;
-  const parts = { wait, redo, work: Math.max(0, estimate.seconds - wait - redo) };
+  const parts = { wait, work: Math.max(0, untilAnswer(estimate) - wait) };
   const width = (part) => ({ width: `${((parts[part] / longest) * 100).toFixed(2)}%` });
   return html`
     <div class="estimate" data-estimate=${tier}>
       <div class="head"><${Tier} tier=${tier} /> <span>${estimate.target}</span><span class="muted" data-estimate-says>${label}</span>
-        <b class="number push">${words.seconds(estimate.seconds)}</b></div>
+        <b class="number push">${words.seconds(untilAnswer(estimate))}</b></div>
       <div class="stack" role="img" aria-label=${PARTS.map(([part]) => `${part} ${words.seconds(parts[part])}`).join(", ")}>
         ${PARTS.map(([part]) => html`<span class=${`part ${part} ${tier}`} data-part=${part} style=${width(part)}></span>`)}
       </div>
       <dl class="parts">
         ${PARTS.map(([part, meaning]) => html`<div title=${meaning}><dt><i class=${`part ${part} ${tier}`}></i>${part}</dt><dd class="number">${words.seconds(parts[part])}</dd></div>`)}
-        <div title="what the target charges"><dt>price</dt><dd class="number">${words.usd(estimate.money_usd)}</dd></div>
-        <div title="price, and what your time is worth"><dt>all in</dt><dd class="number">${words.usd(estimate.cost_usd)}</dd></div>
+        <div title="what the target charges"><dt>price</dt><dd class="number">${words.usd(estimate.money_usd === null ? null : estimate.money_usd - (estimate.redo_usd ?? 0))}</dd></div>
       </dl>
     </div>`;
 }
@@ -92,13 +92,13 @@ function labelOf(tier, found, call) {
 
 function Estimates({ found, call }) {
   const tiers = Object.entries(found.estimates ?? {});
-  const longest = Math.max(0.001, ...tiers.map(([, estimate]) => estimate.seconds));
+  const longest = Math.max(0.001, ...tiers.map(([, estimate]) => untilAnswer(estimate)));
   return html`
     <${Block} title="Expected time to done">
       ${tiers.length === 0 && html`<p class="muted">Nothing was weighed: ${decider(found)} decided.</p>`}
       ${tiers.length > 0 && found.decided_by !== "estimate" && html`<p class="muted">These were not asked: ${decider(found)} decided.</p>`}
       ${tiers.map(([tier, estimate]) => html`<${Estimate} tier=${tier} estimate=${estimate} longest=${longest} label=${labelOf(tier, found, call)} />`)}
-      ${found.redo && html`<p class="muted">A wrong first answer of fast: a chance of ${words.percent(found.redo.chance)}, ${words.seconds(found.redo.seconds)} to put right${found.redo.learned_turns ? `, learned from ${words.many(found.redo.learned_turns, "turn")}` : ", as assumed until turns have shown it"}.</p>`}
+      ${found.redo && html`<p class="muted">A chance of ${words.percent(found.redo.chance)} that fast's answer is wrong${found.redo.learned_turns ? `, learned from ${words.many(found.redo.learned_turns, "turn")}` : ", assumed until turns have shown it"}.</p>`}
     <//>`;
 }
 
@@ -107,7 +107,6 @@ function Flip({ found }) {
   const sentences = [];
   if (typeof score === "number") sentences.push(html`<li>a chance of a long task ${found.score >= score ? "below" : "above"} <b class="number">${words.percent(score)}</b> (it was ${words.percent(found.score)})</li>`);
   if (typeof wait === "number") sentences.push(html`<li>a wait for fast ${found.tier === "fast" ? "over" : "under"} <b class="number">${words.seconds(wait)}</b></li>`);
-  if (typeof found.margin_usd === "number") sentences.push(html`<li class="muted">the estimates were <b class="number">${words.usd(found.margin_usd)}</b> apart, time included</li>`);
   return html`
     <${Block} title=${`What would have chosen ${OTHER[found.tier]}`} data-flip>
       ${sentences.length ? html`<ul>${sentences}</ul>` : html`<p class="muted">Nothing in the estimates: ${decider(found)} decided.</p>`}

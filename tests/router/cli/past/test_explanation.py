@@ -41,8 +41,8 @@ DECISION = {
 }
 
 
-def lines_of(**change) -> list[str]:
-    return write_explanation({**DECISION, **change}).splitlines()
+def lines_of(redone: dict | None = None, **change) -> list[str]:
+    return write_explanation({**DECISION, **change}, redone).splitlines()
 
 
 def test_a_decision_is_told_from_its_reason_to_what_would_change_it():
@@ -166,3 +166,16 @@ def test_the_risk_of_a_redo_is_told_with_what_was_learned():
         "redo        6.5 % chance that fast's answer is wrong"
         " (learned from 312 turns: 4.1 % of quick work, 30 % of long work)" in lines_of(redo=learned)
     )
+
+
+def test_the_chance_of_a_redo_is_followed_by_what_redone_turns_took():
+    redo, redone, flip = lines_of({"turns": 3, "seconds": 37.2}, redo=REDO)[-3:]
+
+    assert redo.startswith("redo        6.5 % chance that fast's answer is wrong")
+    assert redone == "redone      3 turns in the last 7 days; fast had worked 12s on each, on average"
+    assert flip.startswith("would flip  if the long-task chance were 30%")
+
+
+@pytest.mark.parametrize("redone", [None, {"turns": 0, "seconds": 0.0}])
+def test_nothing_is_said_of_redone_turns_where_there_are_none(redone):
+    assert not [line for line in lines_of(redone, redo=REDO) if line.startswith("redone")]

@@ -65,7 +65,7 @@ async def test_a_trouble_that_all_workers_see_is_reported_once(tmp_path, upstrea
 
         await until(is_seen_by_both)
         await until(lambda: receiver.seen)
-        await by_the_clock(5)  # each worker would look every two seconds
+        await by_the_clock(3)  # each worker would look every two seconds
 
         assert [seen.json["kind"] for seen in receiver.seen] == ["key_refused"]
     await receiver.stop()

@@ -126,7 +126,7 @@ def test_with_workers_the_terminal_has_the_table_of_one_router(here, columns):
     assert sum(line.startswith("time") for line in lines) == 1
     assert max(map(len, lines)) <= columns
     assert not any(re.search(r"\w=", line) for line in lines)
-    assert "7 turns, 6 fast 1 deep" in "\n".join(lines)
+    assert "7 turns, 6 fast, 1 deep" in "\n".join(lines)
     assert terminal.screen.strange == []
 
 
