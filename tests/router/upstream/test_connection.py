@@ -8,45 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from router.upstream.connection import Connection, Seen
-from router.upstream.reading import READ_BYTES, Turns
-from tests.router.upstream.fakes import LAST, STREAM, WHOLE, chunk, open_connection, receive
-from tests.tools.exchanges import RecordingSink
-
-
-class Owner:
-    """Keeps what a connection says."""
-
-    def __init__(self) -> None:
-        self.told = []
-
-    def headers_seen(self) -> None:
-        self.told.append("headers_seen")
-
-    def completed(self, *, may_reuse) -> None:
-        self.told.append(("completed", may_reuse))
-
-    def lost(self, seen) -> None:
-        self.told.append(("lost", seen))
-
-    def malformed(self, reason) -> None:
-        self.told.append(("malformed", reason))
-
-
-class Served:
-    """A connection with a request under way."""
-
-    def __init__(self, turns: Turns | None = None) -> None:
-        self.connection, self.transport = open_connection(turns)
-        self.send()
-
-    def send(self, body: bytes = b"{}") -> None:
-        self.owner, self.sink = Owner(), RecordingSink()
-        self.connection.send(self.owner, self.sink, b"POST / HTTP/1.1\r\n\r\n", body)
-
-    def receive(self, *pieces: bytes) -> "Served":
-        for piece in pieces:
-            receive(self.connection, piece)
-        return self
+from router.upstream.reading import Turns
+from tests.router.upstream.fakes import LAST, STREAM, WHOLE, Served, chunk
 
 
 @pytest.fixture
@@ -253,47 +216,6 @@ async def test_a_pause_during_a_large_read_lasts(served):
 
     await asyncio.sleep(0)
     assert not served.transport.is_reading
-
-
-async def test_of_many_large_answers_one_is_read_in_each_round_of_the_loop():
-    turns = Turns()
-    served = [Served(turns) for _ in range(3)]
-    for one in served:
-        one.receive(STREAM, chunk(b"a" * READ_BYTES))
-
-    found = []
-    for _ in range(4):
-        found.append([one.transport.is_reading for one in served])
-        await asyncio.sleep(0)
-
-    assert found == [[False] * 3, [True, False, False], [True, True, False], [True] * 3]
-
-
-async def test_a_connection_that_waits_for_its_turn_is_not_read_before_it_when_its_caller_reads_on():
-    turns = Turns()
-    first, second = Served(turns), Served(turns)
-    for one in (first, second):
-        one.receive(STREAM, chunk(b"a" * READ_BYTES))
-    second.connection.pause()
-    second.connection.resume()
-
-    await asyncio.sleep(0)
-    assert (first.transport.is_reading, second.transport.is_reading) == (True, False)
-
-    await asyncio.sleep(0)
-    assert second.transport.is_reading
-
-
-async def test_a_closed_connection_takes_no_turn():
-    turns = Turns()
-    closed, other = Served(turns), Served(turns)
-    for one in (closed, other):
-        one.receive(STREAM, chunk(b"a" * READ_BYTES))
-    closed.connection.drop()
-
-    await asyncio.sleep(0)
-
-    assert (closed.transport.is_reading, other.transport.is_reading) == (False, True)
 
 
 async def test_the_time_of_the_last_bytes_is_kept(served):
