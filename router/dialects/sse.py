@@ -10,10 +10,10 @@ from router.contract.digits import parse_exactly
 from router.contract.request import JsonObject
 from router.contract.usage import Timings, Usage
 
-_KEPT_GROUPS, _ENOUGH_BYTES = 8, 1 << 16
+_KEPT_GROUPS, _ENOUGH_BYTES = 8, 1 << 15
 """The newest groups, and no more than make up these bytes: a group of a host that sends much at once has many frames."""
-_ROOM_BYTES, _GROUP_BYTES = 1 << 18, 1 << 12
-"""Groups are dropped after 256 KB or 64 groups: each counts 4 KB more than its bytes."""
+_ROOM_BYTES, _GROUP_BYTES = 1 << 17, 1 << 11
+"""Groups are dropped after 128 KB or 64 groups: each counts 2 KB more than its bytes."""
 _KEPT_BYTES, _HEAD_BYTES = 1 << 20, 4_096
 FRAME_ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r")
 _usual_head = re.compile(rb"(?:event: ?([!-~]+)\n)?data: ?").match

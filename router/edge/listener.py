@@ -5,6 +5,7 @@ and uvloop drops callers who could wait. Over TLS a connection counts before its
 """
 
 import asyncio
+import contextlib
 import os
 import resource
 import select
@@ -24,6 +25,8 @@ YOUNG_SECONDS = 0.5
 _AT_ONCE = 1
 """One per turn of the loop, so that each is counted before the next."""
 BACKLOG = 2048
+_MAX_UNSENT_BYTES = 65_536
+"""What the kernel takes for a caller beyond what is on its way: else up to 4 MB, made in vain for one that reads slowly."""
 _PAUSE_SECONDS = 0.1
 _QUIET_SECONDS = 60.0
 """Repeated events within this time are not logged again."""
@@ -92,6 +95,8 @@ class Listener:
 
     async def start(self) -> None:
         """Accept connections. The loop gets a duplicate handle, so that the socket listens on during a pause."""
+        with contextlib.suppress(OSError):  # inherited by the connections
+            self._listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _MAX_UNSENT_BYTES)
         server = await self._loop.create_server(lambda: _Door(self), sock=self._listening.dup(), backlog=_AT_ONCE)
         self._listening.listen(BACKLOG)
         if self._is_closed or self._paused is not None:  # paused by a connection accepted before this point

@@ -16,6 +16,7 @@ from typing import Protocol, cast
 import httptools
 
 from router.contract.relay import Headers, Sink
+from router.upstream.reading import READ_BYTES, PausedReading, Turns
 
 _MAX_HEADERS = 200
 _MAX_HEADER_BYTES = 65_536
@@ -26,8 +27,6 @@ _IDLE_SECONDS = 50.0
 """Most servers close idle connections after a minute; closing first saves the retry."""
 MAX_AGE_SECONDS = 600.0
 """Then a new connection asks for the address again: a name may have moved while the old machine still answers."""
-TURN_BYTES = 1 << 17
-"""A larger read is followed by the loop's other work. uvloop would read up to 8 MB at once from a host that is fast enough."""
 _WHOLE = -1
 """A finished answer. `data_received` acts on it after the last piece of the body."""
 _first, _second, _decode = itemgetter(0), itemgetter(1), methodcaller("decode", "latin-1")
@@ -75,45 +74,12 @@ def _read_headers(raw: Iterable[tuple[bytes, bytes]]) -> Headers:
     return tuple(zip(names, values, strict=True))
 
 
-class PausedReading(asyncio.Protocol):
-    """Reads from its transport unless it is paused."""
-
-    __slots__ = ("_is_paused", "_transport", "loop")
-
-    def __init__(self) -> None:
-        self._transport: asyncio.Transport | None = None
-        self._is_paused = False
-        self.loop = asyncio.get_running_loop()
-        """Kept because asking for the running loop is a system call."""
-
-    def pause(self) -> None:
-        if self._transport is not None and not self._transport.is_closing():
-            self._is_paused = True
-            self._transport.pause_reading()
-
-    def resume(self) -> None:
-        self._is_paused = False
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.resume_reading()
-
-    def take_turns(self) -> None:
-        """Read on in the loop's next round."""
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.pause_reading()
-            self.loop.call_soon(self._read_on)
-
-    def _read_on(self) -> None:
-        if not self._is_paused:
-            self.resume()
-
-
 class Connection(PausedReading):
     """Serves one owner at a time. While idle, any byte that arrives closes it."""
 
     # The parser calls the `on_` methods. `on_body` is a list's `append`, which saves a Python call.
     __slots__ = (
         "_body",
-        "_body_pieces",
         "_has_excess",
         "_head_bytes",
         "_headers",
@@ -130,8 +96,8 @@ class Connection(PausedReading):
         "on_body",
     )
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, turns: Turns) -> None:
+        super().__init__(turns)
         self._owner: Owner | None = None
         self._sink: Sink | None = None
         self._time = self.loop.time
@@ -140,7 +106,6 @@ class Connection(PausedReading):
         self._serves_until = self.last_read_at + MAX_AGE_SECONDS
         self._has_excess = self._is_interim = self._keeps_alive = False
         self._body: list[bytes] = []
-        self._body_pieces = 0
         self.on_body = self._body.append
         self._headers: deque[tuple[bytes, bytes]] = deque(maxlen=_MAX_HEADERS + 1)
         """Bounded: a head of a hundred thousand is refused without being stored."""
@@ -177,46 +142,43 @@ class Connection(PausedReading):
         if self._transport is not None:
             self._transport.abort()
 
-    def data_received(self, data: bytes) -> None:
+    def buffer_updated(self, size: int) -> None:
         owner, body, status = self._owner, self._body, self._status
         if owner is None:
             self.drop()  # an answer without a request: the connection cannot be trusted
             return
         self.last_read_at = self._time()
         try:
-            self._parser.feed_data(data)
+            self._parser.feed_data(self._buffer[:size])
         except httptools.HttpParserUpgrade:
             self._break_off("unexpected protocol switch")
         except httptools.HttpParserError:
             self._break_off("not HTTP/1.1")
-        if self._has_excess:
-            del body[self._body_pieces :]
         if body:
-            piece, sink = b"".join(body), self._sink
-            body.clear()
+            sink = self._sink
             if sink is not None:
-                sink.write(piece)
+                sink.write(b"".join(body))
+            body.clear()
         elif status:
-            self._count(data, _MAX_FRAMING_BYTES, "trailers too large")
+            self._count(size, _MAX_FRAMING_BYTES, "trailers too large")
         if self._status == status:
             if not status:
-                self._count(data, _MAX_HEADER_BYTES, "headers too large")
-            elif len(data) > TURN_BYTES:
-                self.take_turns()
+                self._count(size, _MAX_HEADER_BYTES, "headers too large")
+            elif size == READ_BYTES:
+                self.read_in_turn()
         elif self._owner is owner:
             if self._status == _WHOLE:
                 self._finish(owner)
             elif not status:
                 owner.headers_seen()
-                if len(data) > TURN_BYTES:
-                    self.take_turns()
+                if size == READ_BYTES:
+                    self.read_in_turn()
 
     def _break_off(self, reason: str) -> None:
         """Handle unreadable bytes. What came before them counts, as in a separate read."""
         body, sink = self._body, self._sink
         if self._status == _WHOLE:
-            if not self._has_excess:
-                self._has_excess, self._body_pieces = True, len(body)
+            self._has_excess = True
             return
         if body and sink is not None:
             piece = b"".join(body)
@@ -224,9 +186,9 @@ class Connection(PausedReading):
             sink.write(piece)
         self._fail_malformed(reason)
 
-    def _count(self, data: bytes, max_bytes: int, problem: str) -> None:
+    def _count(self, size: int, max_bytes: int, problem: str) -> None:
         """Bound bytes that bring no body: endless heads and trailers."""
-        self._head_bytes += len(data)
+        self._head_bytes += size
         if self._head_bytes > max_bytes:
             self._fail_malformed(problem)
 
@@ -249,14 +211,12 @@ class Connection(PausedReading):
 
     def on_message_begin(self) -> None:
         if self._status == _WHOLE:
-            self._has_excess, self._body_pieces = True, len(self._body)
+            raise httptools.HttpParserError("bytes after the answer")  # ends the parsing
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._headers.append((name, value))
 
     def on_headers_complete(self) -> None:
-        if self._has_excess:
-            return
         status, headers = self._parser.get_status_code(), self._headers
         if status < 100:
             self._fail_malformed("invalid status line")

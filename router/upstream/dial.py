@@ -6,32 +6,35 @@ import os
 import socket
 import ssl
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
 from router.contract.clock import CLOCK
 from router.contract.relay import Tls
 from router.upstream.address import Address, Proxy
 from router.upstream.connection import CannotConnect, Connection
+from router.upstream.reading import Turns
 
 _MAX_PROXY_ANSWER_BYTES = 16_384
-_P = TypeVar("_P", bound=asyncio.Protocol)
+_P = TypeVar("_P", bound=asyncio.BaseProtocol)
 
 
 class Dialer:
-    """Opens connections, with one TLS context per target."""
+    """Opens connections, which read in turns, with one TLS context per target."""
 
     def __init__(self) -> None:
+        self._turns = Turns()
         self._contexts: dict[Tls | None, tuple[list[int], ssl.SSLContext]] = {}
 
     async def dial(self, address: Address, tls: Tls | None, within_seconds: float) -> Connection:
         """Raises `CannotConnect` with the reason."""
         return await self.dial_for(Connection, address, tls, within_seconds)
 
-    async def dial_for(self, make: Callable[[], _P], address: Address, tls: Tls | None, within_seconds: float) -> _P:
+    async def dial_for(self, make: Callable[[Turns], _P], address: Address, tls: Tls | None, within_seconds: float) -> _P:
         began = asyncio.get_running_loop().time()
         try:
             async with asyncio.timeout(within_seconds):
-                return await self._dial(make, address, tls)
+                return await self._dial(partial(make, self._turns), address, tls)
         except TimeoutError as error:
             if CLOCK.has_paused(began, asyncio.get_running_loop().time()):
                 return await self.dial_for(make, address, tls, within_seconds)

@@ -67,6 +67,7 @@ class Running:
     admission: Admission
     built: Built
     listener: Listener
+    connections: set[Any]
 
     async def entries(self, count: int = 1) -> list[dict]:
         """The ledger's rows, once there are `count`."""
@@ -103,7 +104,7 @@ async def running(config: str, folder: Path, **more: Any) -> AsyncIterator[Runni
     port = listener.getsockname()[1]
     try:
         url = f"{'http' if tls is None else 'https'}://127.0.0.1:{port}"
-        yield Running(url, port, built.house, loaded, admission, built, server.servers[0])
+        yield Running(url, port, built.house, loaded, admission, built, server.servers[0], server.server_state.connections)
     finally:
         server.stop()
         await asyncio.wait_for(serving, 30)

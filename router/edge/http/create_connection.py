@@ -23,7 +23,7 @@ from router.edge.websocket.connection import SocketConnection
 from router.loop.together import Outbox
 
 _MAX_PIPELINED_BYTES = 65_536
-_WRITE_HIGH_BYTES = 131_072
+_WRITE_HIGH_BYTES = 65_536
 _LINGER_SECONDS = 1.0
 _NOBODY = Caller("")
 

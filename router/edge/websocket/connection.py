@@ -23,7 +23,7 @@ _MAX_AGE_SECONDS = 3_600.0
 _PING_SECONDS = 30.0
 _MAX_SILENT_PINGS = 3
 _MAX_IDLE_SECONDS = 1_800.0
-_WRITE_HIGH_BYTES = 131_072
+_WRITE_HIGH_BYTES = 65_536
 _MAX_UNREAD_BYTES = 1 << 20
 """Unread output after which the caller's messages wait too."""
 _CLOSE_SECONDS = 5.0

@@ -12,7 +12,7 @@ _BEGINS = tuple(f'{{"type":{blank}"{kind}"'.encode() for kind in _KINDS for blan
 _DELTA, _DONE = "response.output_text.delta", "response.output_item.done"
 _TELLS = tuple(f'{{"type":{blank}"{kind}"'.encode() for kind in (_DELTA, _DONE) for blank in ("", " "))
 _IS_TYPED = (b'{"type":', b'{"type": ')
-_UNREAD_BYTES = 1 << 17
+_UNREAD_BYTES = 1 << 15
 """Events kept unparsed: parsing each as it comes would cost more than all else."""
 _MAX_TEXT = 1 << 20
 """In characters or bytes, more than any model writes in one answer. A longer one cannot be continued."""
@@ -83,11 +83,15 @@ class Said:
 
     def _read(self) -> None:
         unread, self._unread, self._unread_bytes = self._unread, [], 0
+        joined = {index: len(texts) for index, texts in self._texts.items()}
         for event in unread:
             if event.startswith(_TELLS[:2]):
                 self._read_delta(event)
             else:
                 self._read_other(Frame("", event))
+        for index, texts in self._texts.items():  # a word of its own takes ten times its letters
+            begin = joined.get(index, 0)
+            texts[begin:] = ["".join(texts[begin:])]
         if self._size > _MAX_TEXT:
             self._forget()
 

@@ -6,13 +6,15 @@ Framing is that of `websockets`, whose protocol layer does no I/O. It is importe
 
 import asyncio
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, Protocol, cast
 
 from router.contract.relay import Headers, Tls
 from router.dialects.json_body import is_utf8
 from router.upstream.address import Address
-from router.upstream.connection import TURN_BYTES, CannotConnect, PausedReading
+from router.upstream.connection import CannotConnect
 from router.upstream.dial import Dialer
+from router.upstream.reading import READ_BYTES, PausedReading, Turns
 from router.upstream.websocket.frames import ERROR, kind_of
 from router.upstream.websocket.increment import Baseline
 
@@ -61,8 +63,8 @@ class Owner(Protocol):
 class UpstreamSocket(PausedReading):
     """Serves one owner at a time. While idle, an answer or error that arrives closes it."""
 
-    def __init__(self, protocol: "ClientProtocol", headers: Headers) -> None:
-        super().__init__()
+    def __init__(self, protocol: "ClientProtocol", headers: Headers, turns: Turns) -> None:
+        super().__init__(turns)
         self._protocol, self._headers = protocol, headers
         self._owner: Owner | None = None
         self._first = b""
@@ -90,7 +92,8 @@ class UpstreamSocket(PausedReading):
         self._protocol.send_request(request)
         self._flush()
 
-    def data_received(self, data: bytes) -> None:
+    def buffer_updated(self, size: int) -> None:
+        data = bytes(self._buffer[:size])
         if len(self._first) < len(_SWITCHED):
             self._first += data[: len(_SWITCHED) - len(self._first)]
             if not _SWITCHED.startswith(self._first) and self._is_refusal():
@@ -110,8 +113,8 @@ class UpstreamSocket(PausedReading):
             self._lose()
         elif self._protocol.handshake_exc is not None:
             self._refuse(CannotConnect("its answer to the handshake is not valid"))
-        elif len(data) > TURN_BYTES:
-            self.take_turns()
+        elif size == READ_BYTES:
+            self.read_in_turn()
 
     def _is_refusal(self) -> bool:
         """Refuse anything but a switch, without waiting for its body as the library would."""
@@ -235,7 +238,7 @@ async def open_socket(
     socket: UpstreamSocket | None = None
     try:
         async with asyncio.timeout(within_seconds):
-            socket = await dialer.dial_for(lambda: UpstreamSocket(protocol, headers), address, tls, within_seconds)
+            socket = await dialer.dial_for(partial(UpstreamSocket, protocol, headers), address, tls, within_seconds)
             await socket.opened
     except TimeoutError as error:
         raise CannotConnect(f"no WebSocket within {within_seconds:g} s") from error

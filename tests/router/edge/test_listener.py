@@ -5,6 +5,7 @@ import contextlib
 import errno
 import os
 import resource
+import socket
 import ssl
 import time
 from asyncio.sslproto import SSLProtocol
@@ -93,6 +94,17 @@ async def test_a_connection_counts_until_it_is_closed(rig, ending):
     await until(lambda: rig.listener.connections == 0)
 
     assert await rig.is_served(await rig.connect())
+
+
+async def test_the_kernel_takes_64_kb_at_most_of_what_it_cannot_send_to_a_caller(rig, monkeypatch):
+    transports = []
+    monkeypatch.setattr(Echo, "connection_made", lambda self, transport: transports.append(transport))
+
+    await rig.connect()
+    await until(lambda: transports)
+
+    found = transports[0].get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT)
+    assert found == 65_536
 
 
 async def test_the_limit_is_that_of_the_moment(rig):

@@ -7,7 +7,7 @@ import pytest
 from router.contract.errors import UpstreamCut, UpstreamMalformed, UpstreamTimeout, UpstreamUnreachable
 from router.loop.together import Outbox
 from router.upstream.call import Call, PreparedCall
-from tests.router.upstream.fakes import LAST, STREAM, WHOLE, FakeOrigin, chunk, make_request, open_connection
+from tests.router.upstream.fakes import LAST, STREAM, WHOLE, FakeOrigin, chunk, make_request, open_connection, receive
 from tests.tools.exchanges import RecordingSink
 from tests.tools.loop_clock import seconds_passed
 
@@ -36,7 +36,7 @@ async def turn_loop() -> None:
 async def test_a_warm_connection_is_used_at_once_and_given_back_after_the_answer():
     _, sink, connection, transport, origin = begin_warm()
     assert transport.written == b"POST /v1/chat HTTP/1.1\r\ncontent-length: 2\r\n\r\n{}"
-    connection.data_received(WHOLE)
+    receive(connection, WHOLE)
 
     assert sink.words == ["feed_from", "start", "write", "end"]
     assert (origin.given_back, origin.dialled) == ([connection], 0)
@@ -48,7 +48,7 @@ async def test_without_a_warm_connection_a_fresh_one_is_opened():
 
     _, sink = begin(origin)
     await turn_loop()
-    connection.data_received(WHOLE)
+    receive(connection, WHOLE)
 
     assert sink.words == ["feed_from", "start", "write", "end"]
     assert (origin.given_back, origin.dialled) == ([connection], 1)
@@ -57,7 +57,7 @@ async def test_without_a_warm_connection_a_fresh_one_is_opened():
 async def test_a_connection_that_may_not_be_reused_is_dropped():
     _, _, connection, transport, origin = begin_warm()
 
-    connection.data_received(b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 0\r\n\r\n")
+    receive(connection, b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 0\r\n\r\n")
 
     assert origin.given_back == []
     assert transport.is_aborted
@@ -72,7 +72,7 @@ async def test_a_reused_connection_that_dies_before_any_answer_is_tried_once_mor
     warm.connection_lost(ConnectionResetError())
     await turn_loop()
     assert transport.written.endswith(b"{}")
-    fresh.data_received(WHOLE)
+    receive(fresh, WHOLE)
 
     assert sink.words == ["feed_from", "start", "write", "end"]
     assert origin.given_back == [fresh]
@@ -90,7 +90,7 @@ async def test_a_reused_connection_that_dies_before_any_answer_is_tried_once_mor
 async def test_once_any_byte_of_an_answer_was_seen_nothing_is_tried_again(seen, kind):
     _, sink, warm, _, origin = begin_warm()
 
-    warm.data_received(seen)
+    receive(warm, seen)
     warm.connection_lost(ConnectionResetError())
     await turn_loop()
 
@@ -160,7 +160,7 @@ async def test_bytes_before_the_headers_are_whole_do_not_prolong_the_wait():
     _, sink, connection, _, _ = begin_warm()
 
     await asyncio.sleep(50)
-    connection.data_received(b"HTTP/1.1 200")
+    receive(connection, b"HTTP/1.1 200")
     await sink.finished(1_000)
 
     assert seconds_passed() == pytest.approx(60)
@@ -169,10 +169,10 @@ async def test_bytes_before_the_headers_are_whole_do_not_prolong_the_wait():
 async def test_a_stream_may_last_as_long_as_its_pieces_come_and_ends_when_they_do_not():
     _, sink, connection, transport, _ = begin_warm()
 
-    connection.data_received(STREAM)
+    receive(connection, STREAM)
     for _ in range(10):
         await asyncio.sleep(29)
-        connection.data_received(chunk(b"a"))
+        receive(connection, chunk(b"a"))
     assert sink.error is None
     await sink.finished(1_000)
 
@@ -184,12 +184,13 @@ async def test_a_stream_may_last_as_long_as_its_pieces_come_and_ends_when_they_d
 async def test_a_paused_call_waits_for_its_reader_and_not_for_its_target():
     call, sink, connection, transport, _ = begin_warm()
 
-    connection.data_received(STREAM)
+    receive(connection, STREAM)
     call.pause()
     assert not transport.is_reading
     await asyncio.sleep(500)
     assert sink.error is None
     call.resume()
+    await asyncio.sleep(0)
     assert transport.is_reading
     await sink.finished(1_000)
 
@@ -211,7 +212,7 @@ async def test_an_answer_in_one_piece_may_take_as_long_as_it_takes():
 
     await asyncio.sleep(3_000)
     assert sink.error is None
-    connection.data_received(WHOLE)
+    receive(connection, WHOLE)
 
     assert sink.words[-1] == "end"
 
@@ -219,8 +220,8 @@ async def test_an_answer_in_one_piece_may_take_as_long_as_it_takes():
 async def test_no_timer_outlives_the_answer():
     _, sink, connection, _, _ = begin_warm()
 
-    connection.data_received(STREAM + chunk(b"a"))
-    connection.data_received(LAST)
+    receive(connection, STREAM + chunk(b"a"))
+    receive(connection, LAST)
     await asyncio.sleep(3_000)
 
     assert sink.words == ["feed_from", "start", "write", "end"]
@@ -228,7 +229,7 @@ async def test_no_timer_outlives_the_answer():
 
 async def test_cancelling_closes_the_connection_and_the_sink_hears_nothing_more():
     call, sink, connection, transport, origin = begin_warm()
-    connection.data_received(STREAM)
+    receive(connection, STREAM)
 
     call.cancel()
     connection.connection_lost(None)
@@ -258,7 +259,7 @@ async def test_a_call_that_is_cancelled_while_it_connects_hears_nothing_more_and
 async def test_what_is_not_an_answer_is_told_with_its_reason():
     _, sink, connection, _, _ = begin_warm()
 
-    connection.data_received(b"HTTP/1.1 042 X\r\n\r\n")
+    receive(connection, b"HTTP/1.1 042 X\r\n\r\n")
 
     assert isinstance(sink.error, UpstreamMalformed)
     assert sink.error.message == 'target "spark" sent an invalid answer: invalid status line'
@@ -272,7 +273,7 @@ async def test_a_prepared_call_is_sent_any_number_of_times_each_with_its_own_len
     for body, headers in ((b"{}", ()), (b"[1]", (("x-a", "1"), ("x-b", "\xe9\u2014")))):
         sink = RecordingSink()
         prepared.open(body, sink, headers)
-        connection.data_received(WHOLE)
+        receive(connection, WHOLE)
         origin.warm = origin.given_back
         assert sink.words[-1] == "end"
 
@@ -312,10 +313,10 @@ async def test_a_warm_connection_that_was_lost_before_its_turn_came_is_replaced_
     origin = LateOrigin(fresh, warm=[warm])
     _, sink = begin(origin)
 
-    warm.data_received(b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\n\r\n")
+    receive(warm, b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\n\r\n")
     origin.later()
     await turn_loop()
-    fresh.data_received(WHOLE)
+    receive(fresh, WHOLE)
 
     assert transport.written.endswith(b"{}")
     assert (sink.status, origin.dialled) == (200, 1)

@@ -8,44 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from router.upstream.connection import Connection, Seen
-from tests.router.upstream.fakes import LAST, STREAM, WHOLE, chunk, open_connection
-from tests.tools.exchanges import RecordingSink
-
-
-class Owner:
-    """Keeps what a connection says."""
-
-    def __init__(self) -> None:
-        self.told = []
-
-    def headers_seen(self) -> None:
-        self.told.append("headers_seen")
-
-    def completed(self, *, may_reuse) -> None:
-        self.told.append(("completed", may_reuse))
-
-    def lost(self, seen) -> None:
-        self.told.append(("lost", seen))
-
-    def malformed(self, reason) -> None:
-        self.told.append(("malformed", reason))
-
-
-class Served:
-    """A connection with a request under way."""
-
-    def __init__(self) -> None:
-        self.connection, self.transport = open_connection()
-        self.send()
-
-    def send(self, body: bytes = b"{}") -> None:
-        self.owner, self.sink = Owner(), RecordingSink()
-        self.connection.send(self.owner, self.sink, b"POST / HTTP/1.1\r\n\r\n", body)
-
-    def receive(self, *pieces: bytes) -> "Served":
-        for piece in pieces:
-            self.connection.data_received(piece)
-        return self
+from router.upstream.reading import Turns
+from tests.router.upstream.fakes import LAST, STREAM, WHOLE, Served, chunk
 
 
 @pytest.fixture
@@ -224,6 +188,7 @@ async def test_pausing_stops_the_reading_and_resuming_starts_it(served):
     assert not served.transport.is_reading
 
     served.connection.resume()
+    await asyncio.sleep(0)
     assert served.transport.is_reading
 
 
@@ -232,6 +197,7 @@ async def test_a_pause_ends_with_its_answer(served):
     served.connection.pause()
 
     served.receive(LAST)
+    await asyncio.sleep(0)
 
     assert served.transport.is_reading
 
@@ -264,7 +230,7 @@ async def test_a_connection_is_usable_while_it_is_open(served):
     assert served.connection.is_usable
     served.connection.drop()
     assert not served.connection.is_usable
-    assert not Connection().is_usable
+    assert not Connection(Turns()).is_usable
 
 
 async def test_headers_that_never_end_are_refused_however_they_arrive(served):

@@ -12,7 +12,7 @@ from router.upstream.address import read_address
 from router.upstream.connection import CannotConnect
 from router.upstream.dial import Dialer
 from router.upstream.websocket.socket import UpgradeRefused, UpstreamSocket, open_socket
-from tests.router.upstream.fakes import FakeTransport
+from tests.router.upstream.fakes import FakeTransport, receive
 from tests.tools.socket_upstream import SocketUpstream
 from tests.tools.waiting import some_turns, until
 
@@ -164,13 +164,16 @@ async def test_who_has_a_request_on_a_socket_hears_with_which_code_it_was_closed
 
 @pytest.mark.parametrize("size", [1, 5, 11, 12, 13, 16, 33, 60])
 async def test_an_answer_to_the_handshake_may_come_in_pieces(target, monkeypatch, size):
-    received = UpstreamSocket.data_received
+    updated = UpstreamSocket.buffer_updated
 
-    def in_pieces(self, data):
-        for begin in range(0, len(data), size):
-            received(self, data[begin : begin + size])
+    def in_pieces(self, read):
+        data = bytes(self.get_buffer(-1)[:read])
+        for begin in range(0, read, size):
+            piece = data[begin : begin + size]
+            self.get_buffer(-1)[: len(piece)] = piece
+            updated(self, len(piece))
 
-    monkeypatch.setattr(UpstreamSocket, "data_received", in_pieces)
+    monkeypatch.setattr(UpstreamSocket, "buffer_updated", in_pieces)
     socket = await connect(target)
 
     assert socket.is_usable
@@ -189,7 +192,7 @@ async def test_pings_of_a_target_that_reads_nothing_are_not_answered_for_ever(ta
     socket = await connect(target)
     transport, socket._transport = socket._transport, Unread()
     for _ in range(1_000):
-        socket.data_received(b"\x89\x7d" + b"x" * 125 + b'\x81\x0c{"type":"x"}')
+        receive(socket, b"\x89\x7d" + b"x" * 125 + b'\x81\x0c{"type":"x"}')
 
     assert len(socket._transport.written) < 80_000
     socket._transport = transport
