@@ -24,8 +24,12 @@ class WorkerGroup:
 
     def children(self, name: str) -> list[int]:
         """The processes of the parent whose command has a word in it."""
-        pids = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
-        return [int(pid) for pid in pids if name in Path(f"/proc/{pid}/cmdline").read_text()]
+        found = []
+        for pid in Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split():
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has just ended
+                if name in Path(f"/proc/{pid}/cmdline").read_text():
+                    found.append(int(pid))
+        return found
 
     @property
     def workers(self) -> list[int]:
