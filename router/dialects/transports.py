@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 import orjson
 
+from router.contract.credential import ACCOUNT
 from router.contract.relay import Headers
 from router.contract.request import JsonObject
 from router.dialects.fields import as_object
@@ -46,10 +47,11 @@ def header_named(field: str) -> str:
 
 def mark_in_message(headers: Headers, body: JsonObject) -> JsonObject:
     """Fields to change in a message, so that it says what these headers say over HTTP."""
-    lite, metadata = dict(headers).get(LITE), as_object(body.get("client_metadata"))
-    if lite is None or _LITE_IN_METADATA in metadata:
-        return {}
-    return {"client_metadata": {**metadata, _LITE_IN_METADATA: lite}}
+    told, metadata = dict(headers), as_object(body.get("client_metadata"))
+    changes: JsonObject = {"stream": body.get("stream")} if ACCOUNT in told else {}  # Codex sends it on a socket, too
+    if LITE in told and _LITE_IN_METADATA not in metadata:
+        changes["client_metadata"] = {**metadata, _LITE_IN_METADATA: told[LITE]}
+    return changes
 
 
 def limits_as_headers(event: JsonObject) -> Headers:

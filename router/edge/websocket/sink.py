@@ -24,7 +24,7 @@ _IS_FAILED = (b'{"type":"response.failed"', b'{"type": "response.failed"')
 _TELLS_FAILURE = (b'{"type":"error"', b'{"type": "error"', *_IS_FAILED)
 _IS_CREATED = (b'{"type":"response.created"', b'{"type": "response.created"')
 _TELLS_LIMITS = b"event: %b\n" % LIMITS_EVENT.encode()
-_BAD_GATEWAY = 502
+_UNAUTHORIZED, _BAD_GATEWAY = 401, 502
 
 
 class Frames(Protocol):
@@ -60,6 +60,8 @@ class FrameSink(Struct, eq=False):
     is_over: bool = False
     failed_with: int = 0
     """A status; 0 without a failure."""
+    unauthorized: bytes = b""
+    """A 401 that is not sent yet: a plan's own closes the socket instead."""
 
     def feed_from(self, flow: Flow) -> None:
         self._flow = flow
@@ -112,7 +114,11 @@ class FrameSink(Struct, eq=False):
 
     def end(self) -> None:
         if not self.is_over and not self._streams:
-            self._socket.send([self._whole()])
+            frame = self._whole()
+            if self.failed_with == _UNAUTHORIZED:
+                self.unauthorized = frame
+            else:
+                self._socket.send([frame])
         self.is_over, self._flow = True, None
 
     def fail(self, error: TandemError) -> None:

@@ -110,3 +110,10 @@ def test_a_message_keeps_its_own_metadata_and_is_marked_once():
     assert marked["client_metadata"]["a"] == "b"
     assert mark_in_message(((LITE, "true"),), marked) == {}
     assert mark_in_message((("x-codex-window-id", "w:0"),), {"client_metadata": {"a": "b"}}) == {}
+
+
+def test_a_login_keeps_what_codex_writes_on_a_socket():
+    login = (("authorization", "Bearer made-up"), ("chatgpt-account-id", "acct"))
+
+    assert mark_in_message(login, {"stream": True}) == {"stream": True}
+    assert mark_in_message(login[:1], {"stream": True}) == {}
