@@ -94,7 +94,9 @@ def test_a_turn_that_is_moved_up_says_at_which_call_and_why(turns, turn):
 
 
 def test_words_that_tell_the_move_are_not_told_twice(turns, turn):
-    turns.begin(begun("2", TurnKind.TOOL_LOOP, Tier.DEEP, because="moved up after 12 tool calls: 6 edits, more than the ask promised"))
+    turns.begin(
+        begun("2", TurnKind.TOOL_LOOP, Tier.DEEP, because="moved up after 12 tool calls: 6 edits, more than the ask promised")
+    )
 
     assert turn.why == "moved up after 12 tool calls: 6 edits, more than the ask promised"
 
