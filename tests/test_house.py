@@ -375,7 +375,7 @@ BUDGETS = {
     "notices": (391, 4),
     "loop": (490, 9),
     "api": (197, 1),
-    "house": (172, 1),
+    "house": (191, 1),
     "second_opinion": (155, 1),
     "plan": (126, 1),
     "__init__": (2, 1),
