@@ -83,6 +83,7 @@ class _Read(NamedTuple):
     is_complaint: bool
     is_plan: bool
     because: str
+    idea: str
     taught: float
     """Log-odds from marked turns like it."""
     opinions: tuple[Lean, ...]
@@ -160,7 +161,7 @@ class LearnedPolicy:
         goes_on = max(read.size, _PLANNED) if wants_plan else None
         if is_later and _SMALL < read.size < _ON_DEEP and self._follows_deep(signals):
             return _lean(_ON_DEEP, "could be quick or long; deep served the last turn", goes_on=goes_on, wants_plan=wants_plan)
-        return _lean(read.size, read.because, goes_on=goes_on, wants_plan=wants_plan)
+        return _lean(read.size, read.because, goes_on=goes_on, wants_plan=wants_plan, idea=read.idea)
 
     def _read(self, features: Features, is_later: bool) -> _Read:
         known = self._known.get((id(features), is_later))
@@ -176,12 +177,13 @@ class LearnedPolicy:
         is_vague = is_later and features.is_short and weights.vague.read(features) > _IS_VAGUE
         is_complaint = is_later and weights.wrong.read(features) > weights.wrong_above
         is_plan = size > _LEAST_PLAN and not _PLANS.isdisjoint(map(_phrase_of, features.concepts))
-        because = self._say(size, features, is_later=is_later)
+        because, idea = self._say(size, features, is_later=is_later)
         taught = self._personal.weigh(features.pieces) if self._personal is not None and features.has_task else 0.0
-        plain = _lean(size, because, goes_on=max(size, _PLANNED) if is_plan else None, wants_plan=is_plan)
+        plain = _lean(size, because, goes_on=max(size, _PLANNED) if is_plan else None, wants_plan=is_plan, idea=idea)
         is_open = is_later and _SMALL < size < _ON_DEEP
         is_plain = features.has_task and not is_vague and not is_complaint and not is_open
-        return _Read(size, is_vague, is_complaint, is_plan, because, taught, self._make_opinions(plain, taught), is_plain)
+        opinions = self._make_opinions(plain, taught)
+        return _Read(size, is_vague, is_complaint, is_plan, because, idea, taught, opinions, is_plain)
 
     def _find_ask(self, signals: Signals) -> tuple[float | None, bool]:
         position = signals.turn.position
@@ -203,14 +205,14 @@ class LearnedPolicy:
         before, _ = self._read_earlier(signals)
         return before is not None and before > _LONG_ABOVE and _took(signals.turn) > _QUICK_CALLS
 
-    def _say(self, size: float, features: Features, *, is_later: bool) -> str:
-        """What the turn looks like: our phrases, never the person's words."""
+    def _say(self, size: float, features: Features, *, is_later: bool) -> tuple[str, str]:
+        """What the turn looks like, and the idea that says most: our phrases, never the person's words."""
         if _QUICK_BELOW <= size < _LONG_ABOVE:
-            return "unclear whether quick or long"
+            return "unclear whether quick or long", "unclear"
         is_quick = size < _QUICK_BELOW
         reasons = _find_reasons(-1.0 if is_quick else 1.0, self._weights.read_shares(features, is_later=is_later))
-        looks = f"looks like a {_name_quick(features, reasons)}" if is_quick else "looks like a long task"
-        return f"{looks}: {', '.join(reasons)}" if reasons else looks
+        name = _name_quick(features, reasons) if is_quick else "long task"
+        return (f"looks like a {name}: {', '.join(reasons)}", reasons[0]) if reasons else (f"looks like a {name}", name)
 
 
 def find_weights(path: str = "") -> Weights:
@@ -243,8 +245,8 @@ def find_personal(config: LearnedConfig) -> tuple[PersonalTable | None, tuple[st
     return table, (f"{config.personal}: was fitted to other weights; it is used, and tandem tune --apply fits it again",)
 
 
-def _lean(odds: float, because: str, *, goes_on: float | None = None, wants_plan: bool = False) -> Lean:
-    return Lean(odds, because, names_turn=True, goes_on=goes_on, wants_plan=wants_plan)
+def _lean(odds: float, because: str, *, goes_on: float | None = None, wants_plan: bool = False, idea: str = "") -> Lean:
+    return Lean(odds, because, names_turn=True, goes_on=goes_on, wants_plan=wants_plan, idea=idea)
 
 
 def _took(turn: Turn) -> int:

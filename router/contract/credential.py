@@ -68,7 +68,8 @@ def credential_for(target: Target, headers: Mapping[str, str], dialect: Dialect)
     """The credential that a target may get of a request; None for none. Only for targets that take callers' keys.
 
     A plan takes logins of its vendor, for requests in its own dialect. Another target takes any credential of its vendors. One
-    whose vendor cannot be told goes to targets of the vendor whose dialect the request has.
+    whose vendor cannot be told goes to targets of the vendor whose dialect the request has or, if a person put it into the
+    dedicated header, to every target but plans.
     """
     found = read_credentials(headers, dialect)
     if target.is_plan:
@@ -76,9 +77,10 @@ def credential_for(target: Target, headers: Mapping[str, str], dialect: Dialect)
             return None
         return next((known for known in found if known.is_login and known.vendor in target.accepts_keys_of), None)
     own = next((known for known in found if known.vendor in target.accepts_keys_of), None)
-    if own is None and found and found[0].vendor is None and any(_is_kin(dialect, spoken) for spoken in target.speaks):
-        return found[0]
-    return own
+    if own is not None or not found or found[0].vendor is not None:
+        return own
+    is_meant = bool(headers.get(UPSTREAM_KEY, "").strip()) or any(_is_kin(dialect, spoken) for spoken in target.speaks)
+    return found[0] if is_meant else None
 
 
 def say_mismatch(target: Target, headers: Mapping[str, str], dialect: Dialect) -> str:

@@ -218,11 +218,11 @@ class IdempotencyMismatch(RequestError, status=409, code="idempotency_mismatch")
 
 
 class BodyTooLarge(RequestError, status=413, code="body_too_large"):
-    """The body is over `limits.max_body_bytes`."""
+    """The body, decompressed, is over `limits.max_body_bytes`, or over 4 MiB and 100 times as large as it came."""
 
 
 class WrongMediaType(RequestError, status=415, code="unsupported_media_type"):
-    """The body is not JSON in UTF-8, or is compressed."""
+    """The body is not JSON in UTF-8, or is compressed, other than by `zstd` or `gzip` on a create route."""
 
 
 class UpgradeRequired(RequestError, status=426, code="upgrade_required"):

@@ -23,7 +23,8 @@ HEADERS = {
     "x-tandem-tier": "`fast`, `deep` or `auto`. The tier that serves this request; `auto` lets the router decide.",
     "x-tandem-scope": "`request` (default) or `session`: how long the tier above applies. `auto` with `session` clears it. "
     "`session` needs a request that names its session; any other is refused with a 400.",
-    "x-tandem-session": "The session's id, 1 to 200 characters, for clients that do not send one.",
+    "x-tandem-session": "The session's id, 1 to 200 characters, for clients that do not send one. For `/tandem/explain` also "
+    "the name of a session as `tandem why` shows it.",
     JOB_SESSION: "With `background: true`: the session that is told when the job has ended, by its name in "
     "`tandem log --sessions --json`, where that is not the request's own session. The request does not become a part of it.",
     SUPERSEDE: "A name. A newer request in the session with the same value cancels this one. "

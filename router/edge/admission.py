@@ -30,7 +30,7 @@ from router.dialects.table import SPECS
 from router.edge.callers import identify, know_by
 from router.edge.logins import PAGE_HEADER, Logins
 from router.edge.refused_logins import RefusedLogins
-from router.edge.routes import Head, Route, check_body_headers, check_origin, headers_too_large, is_link, too_large
+from router.edge.routes import ENCODINGS, Head, Route, check_body_headers, check_origin, headers_too_large, is_link, too_large
 from router.edge.wrong_keys import WrongKeys
 from router.house import House
 from router.loop.tasks import spawn
@@ -288,7 +288,7 @@ def check_head(head: Head, takes: Slot | None, *, any_host: bool) -> None:
     if route is not None and takes is not SOCKET:
         check_method(head.method, headers, route)
     if takes is REQUEST:
-        check_body_headers(headers, head.lengths)
+        check_body_headers(headers, head.lengths, ENCODINGS)
     head.is_checked = True
 
 

@@ -331,12 +331,12 @@ def _size_meant(should_be: Tier) -> Size:
 
 
 def _size(turn: Turn, regrets: tuple[RegretSign, ...]) -> Size | None:
-    """By the person's word, else by output: edits are not in the ledger. Broken or uncounted work shows no size."""
+    """By the person's word, else by edits and output. Broken or uncounted work shows no size."""
     if turn.ask.should_be is not None:
         return _size_meant(turn.ask.should_be)
     if RegretSign.OVERRODE in regrets:
         return Size.LONG if turn.ask.line.tier == Tier.DEEP else Size.QUICK
-    size = size_of_work(0, turn.output_tokens or 0)
+    size = size_of_work(turn.edits, turn.output_tokens or 0)
     if size is Size.LONG or not _UP.isdisjoint(regrets):
         return Size.LONG
     return size if not turn.lacks_output and not turn.is_left and turn.outcome != Outcome.CUT_SHORT else None

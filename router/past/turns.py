@@ -96,6 +96,8 @@ class Turn:
     was_moved_up: bool = False
     """Whether the router moved it from fast to deep while it ran."""
     is_left: bool = False
+    edits: int = 0
+    """Calls that changed a file, before its last call. None are known of rows of older versions."""
 
     def close(self) -> None:
         """Let no further call belong to it."""
@@ -264,6 +266,7 @@ class Turns:
         if turn is not None:
             turn.ended.append(call)
             turn.is_left |= line.outcome in LEFT
+            turn.edits = max(turn.edits, call.kept.edits if call.kept is not None else 0)
             turn.was_moved_up |= call.decided == Tier.DEEP and turn.ask.decided != Tier.DEEP and not call.is_asked_for
         return turn
 

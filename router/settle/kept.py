@@ -60,6 +60,8 @@ class KeptDecision(Struct, frozen=True, omit_defaults=True):
     """The fingerprint of the weights that read the words."""
     second_opinion: SecondOpinion | None = None
     """The second opinion: the target that was or would be asked, the outcome, its worth and its expected cost."""
+    edits: int = 0
+    """Calls of the running turn before this one that changed a file."""
     fast: Projection | None = None
     """The cheapest open fast target, as a list: its name, the wait, seconds when the turn is quick, more seconds when it is
     long, USD when it is quick, more USD when it is long, whether its price is known, its learned ratios of calls and output,
@@ -88,6 +90,7 @@ _facts_of = attrgetter(
     *("tier", "targets", "decided_by", "prompt_tokens", "economics.usd_per_second"),
     *("opinions.insists", "opinions.ruled_out", "opinions.leans", "opinions.skipped", "spill"),
     *("signals.prompt.is_exact", "signals.prompt.late_range", "config_fingerprint", "weights_fingerprint", "second_opinion"),
+    "turn.trajectory.edits",
 )
 """Read in one go: every request pays for it."""
 _UNKNOWN: dict[str, Any] = {"usage": None, "cost_usd": None}

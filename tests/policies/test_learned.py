@@ -219,6 +219,20 @@ def test_the_reason_begins_with_what_the_turn_looks_like(text, because):
     assert opinion.names_turn
 
 
+@pytest.mark.parametrize(
+    "text", ["rename divide to div", "Refactor the whole codebase to async", "what does this function do?"]
+)
+def test_a_turn_has_the_first_idea_of_its_reason_or_what_it_looks_like(text):
+    opinion = judge(text)
+
+    looks, _, ideas = opinion.because.removeprefix("looks like a ").partition(": ")
+    assert opinion.idea == (ideas or looks).split(", ")[0] != ""
+
+
+def test_words_that_point_back_have_no_idea_of_their_own():
+    assert judge("go on", AFTER_LONG, ask=1.0).idea == ""
+
+
 def test_a_question_is_called_one():
     assert judge("what does this function do?").because.startswith("looks like a quick question")
 

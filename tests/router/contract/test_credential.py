@@ -105,6 +105,11 @@ TAKERS = {
     "a key of no known kind, in chat": (bearer("my-key"), Dialect.CHAT, {"openai", "gateway"}),
     "a key of no known kind, in Responses": (bearer("my-key"), Dialect.RESPONSES, {"openai", "gateway"}),
     "a key of no known kind, in Messages": (bearer("my-key"), Dialect.MESSAGES, {"anthropic"}),
+    "a key of no known kind, in the header for it": (
+        {"x-tandem-upstream-key": "my-key"},
+        Dialect.MESSAGES,
+        {"anthropic", "openai", "gateway"},
+    ),
     "nothing": ({}, Dialect.CHAT, set()),
 }
 
