@@ -15,7 +15,8 @@ from router.dialects.fields import as_object
 
 LITE = "x-openai-internal-codex-responses-lite"
 LIMITS_EVENT = "codex.rate_limits"
-OF_CODEX = "x-codex-"
+OF_A_PLAN = "x-codex-"
+"""How the headers of ChatGPT's plans begin, in requests and answers."""
 SPEAKS_SOCKETS = "responses_websockets="
 """In `openai-beta` of a handshake: the version of the protocol."""
 _BETA = "openai-beta"
@@ -24,7 +25,7 @@ _LITE_IN_METADATA = _IN_METADATA + LITE.replace("-", "_")
 _WINDOWS = ("primary", "secondary")
 _OF_A_WINDOW = ("used_percent", "window_minutes", "reset_at")
 _CREDITS = ("has_credits", "unlimited", "balance")
-_PLAN, _LIMIT_NAME = f"{OF_CODEX}plan-type", f"{OF_CODEX}limit-name"
+_PLAN, _LIMIT_NAME = f"{OF_A_PLAN}plan-type", f"{OF_A_PLAN}limit-name"
 
 
 def headers_over_http(headers: Headers) -> Headers:
@@ -58,11 +59,11 @@ def limits_as_headers(event: JsonObject) -> Headers:
     """The headers that say what a `codex.rate_limits` event says."""
     limits, credits_left = as_object(event.get("rate_limits")), as_object(event.get("credits"))
     told = {
-        f"{OF_CODEX}{window}-{_dashed(figure)}": as_object(limits.get(window)).get(figure)
+        f"{OF_A_PLAN}{window}-{_dashed(figure)}": as_object(limits.get(window)).get(figure)
         for window in _WINDOWS
         for figure in _OF_A_WINDOW
     }
-    told |= {f"{OF_CODEX}credits-{_dashed(name)}": credits_left.get(name) for name in _CREDITS}
+    told |= {f"{OF_A_PLAN}credits-{_dashed(name)}": credits_left.get(name) for name in _CREDITS}
     told |= {_PLAN: event.get("plan_type"), _LIMIT_NAME: event.get("metered_limit_name") or event.get("limit_name")}
     written = ((name, _as_header(value)) for name, value in told.items() if isinstance(value, str | int | float))
     return tuple(header for header in written if header[1].isascii() and header[1].isprintable())
@@ -70,10 +71,10 @@ def limits_as_headers(event: JsonObject) -> Headers:
 
 def limits_as_event(headers: Mapping[str, str]) -> bytes:
     """The event that says what a plan's headers say; empty without limits."""
-    windows = {window: _read_window(headers, f"{OF_CODEX}{window}-") for window in _WINDOWS}
+    windows = {window: _read_window(headers, f"{OF_A_PLAN}{window}-") for window in _WINDOWS}
     if not any(windows.values()):
         return b""
-    has, unlimited, balance = (headers.get(f"{OF_CODEX}credits-{_dashed(name)}") for name in _CREDITS)
+    has, unlimited, balance = (headers.get(f"{OF_A_PLAN}credits-{_dashed(name)}") for name in _CREDITS)
     told: JsonObject = {"type": LIMITS_EVENT, "plan_type": headers.get(_PLAN), "rate_limits": {**windows}}
     if has is not None and unlimited is not None:
         told["credits"] = {"has_credits": has == "true", "unlimited": unlimited == "true", "balance": balance}

@@ -23,7 +23,7 @@ _STARTS = (b"data:", b"event:")
 _PROMISES = frozenset(
     {"ping", "keepalive", "message_start", "response.created", "response.queued", "response.in_progress", LIMITS_EVENT}
 )
-_PROMISED = re.compile(rb"message_start|response\.(?:created|queued|in_progress)|codex\.rate_limits")
+_PROMISED = re.compile(rb"message_start|response\.(?:created|queued|in_progress)|" + re.escape(LIMITS_EVENT.encode()))
 _NAME_BYTES = 64
 """A name is at the event's beginning, on its own line or as the first field of its data."""
 

@@ -29,9 +29,18 @@ from router.dialects.refusals import refuse_to
 from router.dialects.table import SPECS
 from router.edge.callers import identify, know_by
 from router.edge.logins import PAGE_HEADER, Logins
-from router.edge.refused_logins import RefusedLogins
-from router.edge.routes import ENCODINGS, Head, Route, check_body_headers, check_origin, headers_too_large, is_link, too_large
-from router.edge.wrong_keys import WrongKeys
+from router.edge.routes import (
+    ENCODINGS,
+    Head,
+    Route,
+    check_body_headers,
+    check_origin,
+    dialect_of_path,
+    headers_too_large,
+    is_link,
+    too_large,
+)
+from router.edge.wrong_keys import RefusedLogins, WrongKeys
 from router.house import House
 from router.loop.tasks import spawn
 from router.telemetry import events
@@ -115,7 +124,7 @@ class Admission:
                 raise too_large(limits)
             self.take_slot(limits, caller)
         elif takes is SOCKET:
-            self.refused_logins.check(head.headers)
+            self.refused_logins.check(head.headers, dialect_of_path(head.path), time.monotonic())
             self._take_socket(limits, caller)
         return caller
 

@@ -293,7 +293,8 @@ class Lanes:
     def _tell_unauthorized(self, frame: bytes, exchange: Exchange) -> None:
         settled = exchange.last(Settled)
         error = settled.ending.error if settled is not None else None
-        if self._admission.refused_logins.note(exchange.arrival.headers, error):
+        arrival = exchange.arrival
+        if self._admission.refused_logins.note(arrival.headers, arrival.dialect, error, time.monotonic()):
             self.has_refused_login = True
         else:
             self._socket.send([frame])

@@ -17,7 +17,7 @@ from router.dialects.fields import as_object, as_text
 from router.dialects.headers import describe_wait, name_decision
 from router.dialects.json_body import refuse_crowded
 from router.dialects.refusals import failure_words, refusal_headers, usage_limit
-from router.dialects.transports import OF_CODEX, header_named
+from router.dialects.transports import OF_A_PLAN, header_named
 
 BUSY = "x-tandem-busy"
 """What to do if the lane is busy: `interrupt`, or wait."""
@@ -29,9 +29,9 @@ _CARRIED = "x-"
 _MAX_PAIRS, _MAX_VALUE = 16, 512
 """OpenAI's limits for `metadata`: pairs, and characters of a value."""
 _NOT_CARRIED = frozenset({"connection", "upgrade", "host", "content-length", "transfer-encoding", "expect", "te", "trailer"})
-_METADATA_ONLY = frozenset({BUSY, f"{OF_CODEX}installation-id", f"{OF_CODEX}ws-stream-request-start-ms"})
+_METADATA_ONLY = frozenset({BUSY, f"{OF_A_PLAN}installation-id", f"{OF_A_PLAN}ws-stream-request-start-ms"})
 """Fields of the metadata that are no headers over HTTP."""
-_TOLD = ("retry-after", "x-should-retry", "x-tandem-", OF_CODEX)
+_TOLD = ("retry-after", "x-should-retry", "x-tandem-", OF_A_PLAN)
 
 
 class Create(Struct, frozen=True):

@@ -13,7 +13,7 @@ from router.contract.sinks import AnswerFact, Serving
 from router.dialects.fields import as_object
 from router.dialects.overrides import PREFIX
 from router.dialects.sse import split_frames
-from router.dialects.transports import LIMITS_EVENT, OF_CODEX, limits_as_event
+from router.dialects.transports import LIMITS_EVENT, OF_A_PLAN, limits_as_event
 from router.edge.websocket.interrupted import Said
 from router.edge.websocket.messages import decision_frame, error_frame, queued_frame, refusal_frame, with_metadata
 from router.sessions.clients import TURN_STATE_HEADERS
@@ -90,7 +90,7 @@ class FrameSink(Struct, eq=False):
             frames.append(decision_frame(headers, self.lane))
         else:
             self._facts = {name: value for name, value in headers if name.startswith(PREFIX)}
-        if carried := {name: value for name, value in headers if name in TURN_STATE_HEADERS or name.startswith(OF_CODEX)}:
+        if carried := {name: value for name, value in headers if name in TURN_STATE_HEADERS or name.startswith(OF_A_PLAN)}:
             frames.append(self._in_lane(orjson.dumps({"type": "response.metadata", "headers": carried})))
             self._limits = limits_as_event(carried)
         if frames:

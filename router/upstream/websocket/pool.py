@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from router.contract.caller import SessionKey
 from router.contract.relay import Headers, Tls, UpstreamRequest
-from router.dialects.transports import LITE, OF_CODEX, SPEAKS_SOCKETS
+from router.dialects.transports import LITE, OF_A_PLAN, SPEAKS_SOCKETS
 from router.loop.off_loop import OffLoop
 from router.loop.tasks import spawn
 from router.telemetry import events
@@ -21,7 +21,7 @@ _MAX_IDLE_SECONDS = 300.0
 _LOOK_SECONDS = 30.0
 _LEFT_ALONE_SECONDS = 300.0
 _USER_AGENT = ("user-agent", "tandem")
-_OF_ONE_REQUEST = ("x-client-request-id", OF_CODEX)
+_OF_ONE_REQUEST = ("x-client-request-id", OF_A_PLAN)
 """Beginnings of per-request headers: a socket has those of the request that opened it."""
 _OF_A_BODY = frozenset({"content-type", "accept", LITE})
 _ABOUT_ONE_REQUEST = (400, 401, 403, 408, 413, 414, 429, 431)

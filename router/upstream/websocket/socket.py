@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from router.contract.relay import Headers, Tls
 from router.dialects.json_body import is_utf8
-from router.dialects.transports import OF_CODEX
+from router.dialects.transports import OF_A_PLAN
 from router.upstream.address import Address
 from router.upstream.connection import CannotConnect
 from router.upstream.dial import Dialer
@@ -136,7 +136,7 @@ class UpstreamSocket(PausedReading):
             return
         named = [(name.lower(), value) for name, value in response.headers.raw_items()]
         self._steady_headers = tuple(header for header in named if header[0] in _STEADY_HEADERS)
-        self._first_headers = tuple(header for header in named if header[0].startswith(OF_CODEX))
+        self._first_headers = tuple(header for header in named if header[0].startswith(OF_A_PLAN))
         self.opened.set_result(None)
 
     def take_answer_headers(self) -> Headers:
