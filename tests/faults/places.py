@@ -299,16 +299,21 @@ def immutable(place: Place, store: str) -> Iterator[None]:
     """Not even files that are open can be written to. SQLite maps the index of its log into memory: that would end the process."""
     folder = place.folder_of(store)
     with (folder / "open").open("wb", buffering=0) as opened:
-        names = [str(path) for path in (folder, *folder.iterdir()) if not path.name.endswith("-shm")]
         try:
-            if subprocess.run(["chattr", "+i", *names], capture_output=True).returncode:
+            if change_flag("+i", folder):
                 pytest.skip("no file can be made immutable here")
+            change_flag("+i", *folder.iterdir())  # all there will be: a log that came between list and flag could be written to
             with contextlib.suppress(PermissionError):
                 opened.write(b"x")
                 pytest.skip("on this file system an immutable file that is open can be written to")
             yield
         finally:
-            subprocess.run(["chattr", "-i", *names], capture_output=True)
+            change_flag("-i", folder, *folder.iterdir())
+
+
+def change_flag(flag: str, *paths: Path) -> int:
+    names = [str(path) for path in paths if not path.name.endswith("-shm")]
+    return subprocess.run(["chattr", flag, *names], capture_output=True).returncode
 
 
 @contextlib.contextmanager
