@@ -18,7 +18,7 @@ ROUTES = {
     "/v1/chat/completions": chat(model="fast"),
     "/v1/responses": {"model": "fast", "input": "hello"},
     "/v1/responses/input_tokens": {"model": "fast", "input": "hello"},
-    "/v1/messages/count_tokens": {"model": "fast", "messages": [{"role": "user", "content": "hello"}]},
+    "/v1/messages/count_tokens": {"model": "deep", "messages": [{"role": "user", "content": "hello"}]},
     "/v1/embeddings": {"input": "hello"},
     "/tandem/explain": chat(model="fast"),
     "/v1/models": None,
