@@ -14,7 +14,7 @@ from router.contract.caller import SessionKey
 from router.contract.credential import Credential, credential_for, say_mismatch
 from router.contract.errors import CallerKey, TandemError
 from router.contract.request import RequestView
-from router.contract.secret import UPSTREAM_KEY, Secret, looks_like_key
+from router.contract.secret import ROUTER_KEY, UPSTREAM_KEY, Secret, looks_like_key
 from router.contract.target import Speed, Target, Timeouts
 from router.contract.words import Dialect, Vendor
 
@@ -238,7 +238,7 @@ class Endpoint:
                 raise CallerKey(mismatch)
             raise CallerKey(
                 f'target "{target.name}" needs your own API key, and the request has none. '
-                f"Send {UPSTREAM_KEY}: KEY or, if this router itself asks for no key, "
+                f"Send {UPSTREAM_KEY}: KEY or, if this router itself asks for no key or has it in {ROUTER_KEY}, "
                 "authorization: Bearer KEY or x-api-key: KEY"
             )
         return credential

@@ -10,6 +10,8 @@ from pydantic_core import core_schema
 ENVIRONMENT = "env:"
 CALLER = "caller"
 UPSTREAM_KEY = "x-tandem-upstream-key"
+ROUTER_KEY = "x-tandem-key"
+"""The router's own key, from clients whose `authorization` is a login for a target."""
 _withheld: dict[str, str] = {}
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 OWN_PREFIX = "tdm_"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from router.contract.caller import ANYONE, LOCAL, SCRAPER, Caller
 from router.contract.credential import digest_credential, read_callers_key
-from router.contract.keys import CREDENTIALS, Key, KeyRing, digest_of, read_token
+from router.contract.keys import Key, KeyRing, digest_of, read_token
 from router.edge.routes import METRICS, OPEN_FOLDER, OPEN_PATHS, Head, dialect_of_path
 from router.plan import Plan
 
@@ -37,7 +37,7 @@ def _find_caller(plan: Plan, keys: KeyRing, head: Head) -> Caller:
     token = head.token
     if token is None:
         token = head.token = read_token(head.headers)
-        head.headers = keys.clean({name: value for name, value in head.headers.items() if name not in CREDENTIALS})
+        head.headers = keys.clean(head.headers)
     if head.route is None and (head.path in OPEN_PATHS or head.path.startswith(OPEN_FOLDER)):
         return ANYONE
     if head.path == METRICS and is_metrics_key(plan, token):

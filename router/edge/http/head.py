@@ -25,6 +25,7 @@ _LISTS = {
     "content-encoding": ", ",
     "authorization": ", ",
     "x-api-key": ", ",
+    "x-tandem-key": ", ",
 }
 """Headers joined if repeated. Two keys become one that is never valid."""
 _CODED = frozenset({"transfer-encoding", "content-encoding"})
