@@ -17,6 +17,7 @@ from router.contract.relay import (
 )
 from router.contract.target import Target, Timeouts
 from router.contract.words import Dialect, Operation, Vendor
+from router.dialects.as_sent import write_for_plan
 from router.dialects.table import SPECS
 from router.dialects.transports import headers_over_http
 
@@ -56,6 +57,8 @@ class OpenAiHttpAdapter(Adapter):
         prepared = self._prepared.get((request.dialect, view.is_streaming)) or self._prepare(request)
         if _FORWARDED.isdisjoint(view.headers) and not self._varies:
             return prepared.open(request.body, sink)
+        if request.target.is_plan:
+            return self._open_plan(request, sink)
         more: Headers = ()
         if not _FORWARDED.isdisjoint(view.headers):
             more = tuple([(name, value) for name, value in view.headers.items() if name in _FORWARDED and value])
@@ -65,6 +68,12 @@ class OpenAiHttpAdapter(Adapter):
         if request.trace and request.session is None:  # a session's socket has one set of headers
             more = (*more, *request.trace)
         return prepared.open(request.body, sink, more, request.session)
+
+    def _open_plan(self, request: OutgoingRequest, sink: Sink) -> UpstreamCall:
+        spec, over_websocket = SPECS[request.dialect], self._endpoint.over_websocket
+        url = self._base_url + spec.paths[Operation.CREATE]
+        constant, headers = write_for_plan(request, url, self._endpoint, over_websocket=over_websocket and spec.has_socket)
+        return self._upstream.prepare(constant).open(request.body, sink, headers, request.session)
 
     def connect_ahead(self, target: Target) -> None:
         """A socket needs the key, which may come only with a request."""

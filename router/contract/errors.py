@@ -57,7 +57,7 @@ TandemError
     └── UpstreamCut              502 upstream_cut
 """
 
-from typing import Self
+from typing import NamedTuple, Self
 
 from router.contract.allowance import Left
 from router.contract.secret import mask_keys
@@ -318,8 +318,19 @@ class UpstreamQueued(UpstreamTimeout, code="upstream_queued"):
     """The target did not begin within the time that the request may wait, and another was asked."""
 
 
+class Sent(NamedTuple):
+    """An answer as a plan sent it, for its client."""
+
+    status: int
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+
+
 class UpstreamRefused(UpstreamError, code="upstream_refused"):
     """The target answered with an error status. Its body is kept, so that it can be passed on unchanged."""
+
+    as_sent: Sent | None = None
+    """A plan's own refusal, which its client understands best. It may be an error in a stream that began well."""
 
     def __init__(
         self,

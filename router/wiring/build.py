@@ -264,6 +264,7 @@ def build_plan(loaded: LoadedConfig, state: State, clock: Callable[[], float] = 
     targets = {plan.target.name: plan.target for plan in loaded.targets}
     trace = state.tracing.follow(loaded.trace_terms)
     state.observers.switch(Part.TRACES, on=trace is not None)
+    models = ModelNames(config.models, tuple(targets), SHIPPED_MODELS, models_behind(_own_models(loaded)))
     reachable = {
         plan.target.name: Reachable(
             plan.target,
@@ -276,6 +277,7 @@ def build_plan(loaded: LoadedConfig, state: State, clock: Callable[[], float] = 
             trace,
             hides_limits=keys is not None,
             health_path=plan.endpoint.health_path,
+            is_own_name=models.is_own,
         )
         for plan in loaded.targets
     }
@@ -292,7 +294,7 @@ def build_plan(loaded: LoadedConfig, state: State, clock: Callable[[], float] = 
     )
     return Plan(
         rules=rules,
-        models=ModelNames(config.models, tuple(targets), SHIPPED_MODELS, models_behind(_own_models(loaded))),
+        models=models,
         targets=targets,
         dispatcher=Dispatcher(reachable, max_response_bytes=config.limits.max_response_bytes, clock=clock, limits=limits),
         limits=config.limits,
