@@ -73,6 +73,7 @@ class OpenAiHttpAdapter(Adapter):
         spec, over_websocket = SPECS[request.dialect], self._endpoint.over_websocket
         url = self._base_url + spec.paths[Operation.CREATE]
         constant, headers = write_for_plan(request, url, self._endpoint, over_websocket=over_websocket and spec.has_socket)
+        headers = headers if over_websocket else headers_over_http(headers)
         return self._upstream.prepare(constant).open(request.body, sink, headers, request.session)
 
     def connect_ahead(self, target: Target) -> None:

@@ -30,7 +30,7 @@ OWN = {
     "x-codex-routing-hint": "model=gpt-6.1-sol",
     "x-codex-turn-metadata": '{"thread_id":"thread-1","turn_id":"","request_kind":"prewarm"}',
 }
-"""Codex's headers in a handshake and over HTTP."""
+"""Codex's headers in a handshake, which it sends for a prewarm."""
 BETA = {"openai-beta": "responses_websockets=2026-02-06"}
 METADATA = {
     "x-codex-turn-metadata": '{"thread_id":"thread-1","turn_id":"turn-1","request_kind":"turn"}',
@@ -39,6 +39,7 @@ METADATA = {
     "x-codex-ws-stream-request-start-ms": "1794998787765",
     LITE_ON_SOCKETS: "true",
 }
+OVER_HTTP = {**OWN, "x-codex-turn-metadata": METADATA["x-codex-turn-metadata"]}
 TOOLS = [{"type": "additional_tools", "role": "developer", "tools": [{"type": "namespace", "name": "functions", "tools": []}]}]
 ASK = {
     "model": "gpt-6.1-sol",
@@ -159,7 +160,7 @@ async def test_a_plan_on_a_socket_gets_the_clients_own_handshake_and_frame(plan,
         for name, value in seen.headers.items()
         if name not in of_the_connection and not name.startswith("sec-websocket-")
     }
-    assert got == {**chatgpt_login(), **OWN, **BETA, "x-codex-turn-metadata": METADATA["x-codex-turn-metadata"]}
+    assert got == {**chatgpt_login(), **OWN, **BETA, **OVER_HTTP}
     assert seen.json == {"type": "response.create", **ASK, "client_metadata": METADATA}
     assert plan.http.seen == spark.seen == []
 
@@ -169,16 +170,28 @@ async def test_a_plan_over_http_gets_the_clients_headers_and_the_lite_mark_but_n
         await ask(socket)
 
     (seen,) = plan.http.seen
-    own = {**chatgpt_login(), **OWN, "x-codex-turn-metadata": METADATA["x-codex-turn-metadata"], LITE: "true"}
+    own = {**chatgpt_login(), **OVER_HTTP, LITE: "true"}
     assert {name: value for name, value in seen.headers.items() if name in own} == own
     assert not {"openai-beta", "x-codex-installation-id", "x-codex-ws-stream-request-start-ms"} & set(seen.headers)
     assert {name: value for name, value in seen.json.items() if name != "client_metadata"} == ASK
     assert plan.seen == []
 
 
+async def test_a_title_goes_to_the_plan_over_http_beside_the_sockets_of_threads(plan, spark, tmp_path):
+    title = {**METADATA, "x-codex-turn-metadata": '{"thread_id":"thread-2","thread_source":"thread_title"}'}
+    async with running(config_of(plan, spark, "websocket"), tmp_path) as tandem, codex(tandem.port) as socket:
+        (*_, last) = await ask(socket, client_metadata=title)
+
+    (seen,) = plan.http.seen
+    assert last["type"] == "response.completed"
+    assert (seen.headers[LITE], seen.headers["x-codex-turn-metadata"]) == ("true", title["x-codex-turn-metadata"])
+    assert "openai-beta" not in seen.headers
+    assert plan.seen == []
+
+
 async def test_a_client_over_http_has_its_lite_mark_in_the_message_of_a_plans_socket(plan, spark, tmp_path):
     async with running(config_of(plan, spark, "websocket"), tmp_path) as tandem:
-        headers = {**chatgpt_login(), **OWN, LITE: "true"}
+        headers = {**chatgpt_login(), **OVER_HTTP, LITE: "true"}
         reply = await call(tandem.port, "/v1/responses", {**ASK, "client_metadata": {"session_id": "thread-1"}}, headers)
 
     assert reply.status == 200
@@ -229,7 +242,7 @@ async def test_a_client_over_http_reads_the_limits_of_a_plans_socket_in_headers(
 
     plan.scripts = [limits_first]
     async with running(config_of(plan, spark, "websocket"), tmp_path) as tandem:
-        reply = await call(tandem.port, "/v1/responses", ASK, {**chatgpt_login(), **OWN})
+        reply = await call(tandem.port, "/v1/responses", ASK, {**chatgpt_login(), **OVER_HTTP})
 
     assert {name: value for name, value in reply.headers.items() if name in FIGURES} == FIGURES
 
@@ -348,20 +361,20 @@ async def test_an_error_inside_the_plans_stream_reaches_the_client_as_it_is(plan
     assert len(asked(plan)) == 1
 
 
-async def test_limits_before_an_error_are_no_answer(plan, spark, tmp_path):
+async def test_an_answer_that_fails_before_it_begins_is_passed_on_as_it_is(plan, spark, tmp_path):
     async def fail_first(connection, seen) -> None:
         await connection.send(json.dumps(LIMITS))
         created, *_ = events_of(Speech("ok"))
-        failed = {**created["response"], "status": "failed", "error": {"code": "server_error", "message": "try again"}}
+        failed = {**created["response"], "status": "failed", "error": {"code": "rate_limit_exceeded", "message": "try again"}}
         await connection.send(json.dumps(created))
         await connection.send(json.dumps({"type": "response.failed", "response": failed}))
 
-    plan.scripts = [fail_first, say("at the second attempt")]
+    plan.scripts = [fail_first]
     async with running(config_of(plan, spark, "websocket"), tmp_path) as tandem, codex(tandem.port) as socket:
         (*_, last) = await ask(socket)
 
-    assert last["type"] == "response.completed", last
-    assert len(plan.seen) == 2
+    assert (last["type"], last["response"]["error"]["code"]) == ("response.failed", "rate_limit_exceeded")
+    assert len(asked(plan)) == 1
 
 
 @each_transport
@@ -416,7 +429,7 @@ async def test_nothing_of_a_login_is_kept_logged_or_sent_to_another_target(plan,
         async with codex(tandem.port) as socket:
             await ask(socket)
             await ask(socket, model="fast")
-        refuse_on_both(plan, 401, {**EXPIRED, "message": f"expired: {chatgpt_login()['authorization']}"}, {})
+        refuse_on_both(plan, 401, EXPIRED, {})
         async with codex(tandem.port) as socket:
             with pytest.raises(ConnectionClosed):
                 await ask(socket)
