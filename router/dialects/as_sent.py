@@ -95,19 +95,19 @@ DIFFERENCES = (
     ),
     Difference(
         Side.REQUEST,
-        "with `upstream_transport: http`, and for titles and other side requests, a turn of a socket is sent over HTTP: its lite"
+        "with `upstream_transport: http`, and for titles and other side requests, a socket's message is sent over HTTP: its lite"
         " mark is a header, `openai-beta` does not mention sockets, and `client_metadata` stays as it was",
-        "a socket's messages and HTTP say some things in different places",
+        "HTTP and sockets say some things in different places",
     ),
     Difference(
         Side.ANSWER,
-        "on a socket, `x-codex-*` of the plan's handshake or HTTP answer comes as `response.metadata` and `codex.rate_limits`",
+        "on a socket, the plan's headers of a handshake or of HTTP come as `response.metadata`, and its limits as their event",
         "the client's own handshake is over by then",
     ),
     Difference(
         Side.ANSWER,
         "a 401 closes the socket, and for 30 seconds handshakes with that login get the 401",
-        "Codex refreshes its login when a handshake is refused",
+        "clients refresh a login when a handshake is refused",
     ),
     Difference(
         Side.ANSWER,
