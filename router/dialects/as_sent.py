@@ -95,8 +95,8 @@ DIFFERENCES = (
     ),
     Difference(
         Side.REQUEST,
-        "with `upstream_transport: http`, and for titles and other side requests, a socket's message is sent over HTTP: its lite"
-        " mark is a header, `openai-beta` does not mention sockets, and `client_metadata` stays as it was",
+        "with `upstream_transport: http`, and for titles and other side requests, a socket's message is sent over HTTP: its"
+        " lite mark is a header, `openai-beta` does not mention sockets, and `client_metadata` stays as it was",
         "HTTP and sockets say some things in different places",
     ),
     Difference(
