@@ -327,10 +327,10 @@ class Sent(NamedTuple):
 
 
 class UpstreamRefused(UpstreamError, code="upstream_refused"):
-    """The target answered with an error status. Its body is kept, so that it can be passed on unchanged."""
+    """The target answered with an error status. Its body is kept, so that it can be passed on unchanged.
 
-    as_sent: Sent | None = None
-    """A plan's own refusal, which its client understands best. It may be an error in a stream that began well."""
+    `as_sent` is a plan's own refusal, for its client. It may be an error in a stream that began well.
+    """
 
     def __init__(
         self,
@@ -340,8 +340,10 @@ class UpstreamRefused(UpstreamError, code="upstream_refused"):
         content_type: str,
         *,
         retry_after_seconds: float | None = None,
+        as_sent: Sent | None = None,
     ) -> None:
         super().__init__(target, f'target "{target}" answered {status}', retry_after_seconds=retry_after_seconds)
+        self.as_sent = as_sent
         self.status = status
         self.body = body
         self.content_type = content_type

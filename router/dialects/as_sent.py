@@ -10,9 +10,13 @@ from typing import NamedTuple
 from router.contract.credential import ACCOUNT, Credential
 from router.contract.relay import Endpoint, Headers, OutgoingRequest, UpstreamRequest
 from router.contract.words import Vendor, Word
+from router.dialects.transports import OF_A_PLAN
 
 QUERY = ":query"
 """The query of a request, among its headers. No client can send a header of that name."""
+
+OF_VENDORS = ("anthropic-", "openai-", OF_A_PLAN)
+"""Beginnings of headers that vendors write for their own clients."""
 
 
 class Side(Word):

@@ -7,6 +7,7 @@ from operator import itemgetter
 
 from router.contract.relay import Headers
 from router.contract.words import Dialect
+from router.dialects.as_sent import OF_VENDORS
 from router.dialects.headers import sdk_id_headers, with_both_ids
 from router.dialects.table import SPECS
 from router.dispatch.keys import KeyGuard
@@ -18,7 +19,6 @@ _PASSED_HEADERS = frozenset(
     """.split()
 )
 _LIMITS = tuple({spec.limits.prefix for spec in SPECS.values()})
-_OF_VENDORS = ("anthropic-", "x-codex-", "openai-")
 _MAX_PASSED, _MAX_PASSED_BYTES = 40, 6_000
 """Twice what any host sends."""
 STREAM_HEADERS = (
@@ -83,7 +83,7 @@ def _bounded(headers: Headers) -> Iterator[tuple[str, str]]:
 
 def _tells(name: str) -> bool:
     """Whether clients read a header: limits, and what a vendor says to its own client."""
-    return is_limit(name) or name.startswith(_OF_VENDORS)
+    return is_limit(name) or name.startswith(OF_VENDORS)
 
 
 def without_other_limits(headers: Headers, dialect: Dialect) -> Headers:

@@ -51,11 +51,15 @@ def _refused_by_plan(
     reachable: Reachable, status: int, headers: Headers, body: bytes, sent: tuple[int, bytes]
 ) -> UpstreamRefused:
     """A plan's account is its caller's own, so every refusal is for the caller, as it was sent."""
-    fields = dict(headers)
-    wait = read_retry_after(fields, (), body)
-    refused = UpstreamRefused(reachable.target.name, status, body, fields.get("content-type", ""), retry_after_seconds=wait)
-    refused.as_sent = Sent(sent[0], tuple(header for header in headers if is_returned(header[0])), sent[1])
-    return refused
+    fields, own = dict(headers), tuple(header for header in headers if is_returned(header[0]))
+    return UpstreamRefused(
+        reachable.target.name,
+        status,
+        body,
+        fields.get("content-type", ""),
+        retry_after_seconds=read_retry_after(fields, (), body),
+        as_sent=Sent(sent[0], own, sent[1]),
+    )
 
 
 _PROBLEMS = {
