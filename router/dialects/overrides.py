@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from router.contract.errors import UnknownOverride
 from router.contract.request import Overrides
-from router.contract.secret import UPSTREAM_KEY
+from router.contract.secret import ROUTER_KEY, UPSTREAM_KEY
 from router.contract.words import Tier
 
 PREFIX = "x-tandem-"
@@ -33,8 +33,10 @@ HEADERS = {
     "not begun by then moves on to another target.",
     "x-tandem-on-misfit": "`error` (default) or `other`: what happens when the requested tier cannot serve the request, or "
     "fails.",
+    ROUTER_KEY: "The [key of the router](../how-to/give-others-a-key.md), read before `authorization` and `x-api-key`, which "
+    "then are your own credentials for targets with `api_key: caller`. It is never passed on, logged or kept.",
     UPSTREAM_KEY: "Your own key, for targets with `api_key: caller` and no others. It is never logged or kept. Where the "
-    "router itself asks for keys, this is the only header for it.",
+    "router itself asks for keys and gets none in `x-tandem-key`, this is the only header for it.",
     "x-tandem-explain": "`full`: the whole decision comes back in a header of the same name.",
     FRAMES: "`1`: a [socket](../how-to/use-one-socket.md) also sends events of Tandem's own (`tandem.decision`, "
     "`tandem.queued`). Without it the decision is in `metadata` of `response.created`. Over HTTP it changes nothing.",
