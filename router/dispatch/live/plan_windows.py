@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from router.contract.plan_use import FIVE_HOURS, WEEK, PlanWindow, UsedUp
 from router.contract.request import Json
 from router.dialects.error_bodies import read_error
+from router.dialects.transports import OF_A_PLAN
 from router.dispatch.live.waits import read_retry_after, read_wait
 
 _UNIFIED = "anthropic-ratelimit-unified-"
@@ -23,7 +24,7 @@ PLAN_HEADERS = frozenset(
     {
         f"{_UNIFIED}status",
         *(f"{_UNIFIED}{claim}-utilization" for claim in _CLAIMS),
-        *(f"x-codex-{part}-used-percent" for part in _PARTS),
+        *(f"{OF_A_PLAN}{part}-used-percent" for part in _PARTS),
     }
 )
 """An answer with one of these reports a plan."""
@@ -42,8 +43,8 @@ def read_headers(headers: Mapping[str, str], now: float | None = None) -> tuple[
         for claim, seconds in _CLAIMS.items()
     ]
     for part, usual in _PARTS.items():
-        given = {name: headers.get(f"x-codex-{part}-{name}") for name in ("used-percent", "window-minutes")}
-        resets = [headers.get(f"x-codex-{part}-{name}") for name in ("reset-at", "reset-after-seconds")]
+        given = {name: headers.get(f"{OF_A_PLAN}{part}-{name}") for name in ("used-percent", "window-minutes")}
+        resets = [headers.get(f"{OF_A_PLAN}{part}-{name}") for name in ("reset-at", "reset-after-seconds")]
         seconds = _length(given["window-minutes"], usual)
         found.append(_window(given["used-percent"], 100.0, resets, seconds, headers, now))
     return tuple(window for window in found if window is not None)
