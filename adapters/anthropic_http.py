@@ -16,7 +16,7 @@ from router.contract.relay import (
     UpstreamRequest,
 )
 from router.contract.target import Target, Timeouts
-from router.contract.words import Dialect, Operation
+from router.contract.words import Dialect, Operation, Vendor
 
 _VERSION, _BETA = "anthropic-version", "anthropic-beta"
 """The only caller headers sent upstream: credentials above all stay here."""
@@ -30,6 +30,8 @@ class AnthropicHttpAdapter(Adapter):
     name: ClassVar[str] = "anthropic_http"
     speaks: ClassVar[frozenset[Dialect]] = frozenset({Dialect.MESSAGES})
     key_header: ClassVar[str] = "x-api-key"
+    vendor: ClassVar[Vendor | None] = Vendor.ANTHROPIC
+    plans_of: ClassVar[Vendor | None] = Vendor.ANTHROPIC
     takes_extra: ClassVar[frozenset[str]] = frozenset({"headers", "query"})
     own_headers: ClassVar[frozenset[str]] = frozenset({_VERSION})
 

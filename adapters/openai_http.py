@@ -16,7 +16,7 @@ from router.contract.relay import (
     UpstreamRequest,
 )
 from router.contract.target import Target, Timeouts
-from router.contract.words import Dialect, Operation
+from router.contract.words import Dialect, Operation, Vendor
 from router.dialects.table import SPECS
 
 _FORWARDED = frozenset({"openai-beta", "x-client-request-id"})
@@ -32,6 +32,8 @@ class OpenAiHttpAdapter(Adapter):
     name: ClassVar[str] = "openai_http"
     speaks: ClassVar[frozenset[Dialect]] = frozenset({Dialect.CHAT, Dialect.RESPONSES})
     has_sockets: ClassVar[bool] = True
+    vendor: ClassVar[Vendor | None] = Vendor.OPENAI
+    plans_of: ClassVar[Vendor | None] = Vendor.CHATGPT
     takes_extra: ClassVar[frozenset[str]] = frozenset({"headers", "query"})
 
     def __init__(self, endpoint: Endpoint, settings: AdapterSettings, upstream: Upstream) -> None:

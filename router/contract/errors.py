@@ -166,7 +166,11 @@ class Unauthorized(RequestError, status=401, code="unauthorized"):
     """The request has no key of this router, or one that is malformed, unknown, expired or revoked: it does not say which."""
 
     def __init__(self) -> None:
-        super().__init__("this router needs a valid key, as Authorization: Bearer or x-api-key. Ask its operator for one")
+        # Claude Code shows only "Not logged in" for words that name the header of Anthropic's own keys.
+        super().__init__(
+            "Tandem, the router between this client and its models, needs a valid key of its own, in x-tandem-key or as "
+            "Authorization: Bearer. Ask its operator for one. A login or API key for the models is not meant"
+        )
 
 
 class CallerKey(RequestError, status=401, code="caller_key"):
@@ -218,11 +222,11 @@ class IdempotencyMismatch(RequestError, status=409, code="idempotency_mismatch")
 
 
 class BodyTooLarge(RequestError, status=413, code="body_too_large"):
-    """The body is over `limits.max_body_bytes`."""
+    """The body, decompressed, is over `limits.max_body_bytes`, or over 4 MiB and 100 times as large as it came."""
 
 
 class WrongMediaType(RequestError, status=415, code="unsupported_media_type"):
-    """The body is not JSON in UTF-8, or is compressed."""
+    """The body is not JSON in UTF-8, or is compressed, other than by `zstd` or `gzip` on a create route."""
 
 
 class UpgradeRequired(RequestError, status=426, code="upgrade_required"):

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, Field
 from router.contract.block import ELSEWHERE, Block, Seconds
 from router.contract.economics import FailureRates
 from router.contract.usage import Usage
-from router.contract.words import Dialect, Feature, Tier
+from router.contract.words import Dialect, Feature, Tier, Vendor
 
 _MILLION = 1_000_000.0
 LEAST_STEP_TOKENS = 10_000
@@ -145,6 +145,10 @@ class Target:
     timeouts: Timeouts
     price: Price | None = None
     takes_callers_key: bool = False
+    accepts_keys_of: frozenset[Vendor] = frozenset()
+    """Whose credentials it takes of its callers."""
+    is_plan: bool = False
+    """Whether its callers' logins pay for it (`billing: plan`)."""
     quota: Quota | None = None
     model: str = ""
     """The model's name at its provider."""

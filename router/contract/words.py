@@ -27,6 +27,18 @@ class Dialect(Word):
     COMPLETIONS = "completions"
 
 
+class Vendor(Word):
+    """Whose keys and logins they are. ChatGPT's backend is not OpenAI's API: neither takes the other's."""
+
+    ANTHROPIC = "anthropic"
+    OPENAI = "openai"
+    CHATGPT = "chatgpt"
+
+    @property
+    def label(self) -> str:
+        return {"anthropic": "Anthropic", "openai": "OpenAI", "chatgpt": "ChatGPT"}[self]
+
+
 DEFAULT_DIALECT = Dialect.CHAT
 """For a target that speaks several, and before a path is known."""
 

@@ -6,7 +6,7 @@ from router.contract.decision import ESTIMATE, Decision, Estimate, Evidence, Fli
 from router.contract.economics import ASSUMED_RATES
 from router.contract.opinions import Insist, Lean, Opinions, RuleOut
 from router.contract.request import Json, JsonObject
-from router.contract.signals import Signals
+from router.contract.signals import Signals, Turn
 from router.contract.words import Tier
 from router.decide.estimate import Worth, chance_of_redo, estimates_of, flip_of, weighing_of
 from router.decide.opinions import evidence_of, say_wait
@@ -107,6 +107,7 @@ def explain(decision: Decision) -> JsonObject:
         "decided_by": decision.decided_by,
         "turn_kind": str(decision.turn.kind),
         "session": decision.turn.session,
+        "as_if": say_as_if(decision.turn),
         "client": decision.turn.client,
         "person_text": decision.turn.person_text,
         "prompt_tokens": decision.prompt_tokens,
@@ -118,6 +119,17 @@ def explain(decision: Decision) -> JsonObject:
         "config": decision.config_fingerprint,
         "weights": decision.weights_fingerprint,
     }
+
+
+def say_as_if(turn: Turn) -> str | None:
+    """What a decision takes for granted of a conversation that its session does not remember; None if it does."""
+    position = turn.position
+    if turn.goes_on and not position.is_running:
+        why = "the session is not known" if position.tier is None else "its session is in another turn now"
+        return f"the turn began here: {why}"
+    if turn.history.turns and position.tier is None:
+        return "the session began here: what served its earlier turns is not known"
+    return None
 
 
 def explain_range(late_range: tuple[int, int] | None) -> Json:

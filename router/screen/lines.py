@@ -17,7 +17,7 @@ _BRIEF = (
     (re.compile(r"^(?:a |an )?(?:long task|quick edit|quick question|quick turn): "), ""),
     (re.compile(r"^unclear; (?=follows)"), ""),
     (re.compile(r'^the model name ("[^"]*") .*'), r"model \1"),
-    (re.compile(r"^moved up at (?=call)"), ""),
+    (re.compile(r"^moved up (?:at )?(?=call|after)"), ""),
     (re.compile(r"^compaction stays with its session on \w+"), "compaction"),
 )
 """Shortened reasons for a narrow terminal, without what the tier column says."""

@@ -58,7 +58,15 @@ from router.upstream.pool import Pool
 from router.wiring.built import Built
 from router.wiring.key_watch import KeyWatch
 from router.wiring.own_policies import Guarded, list_hooks, open_policy
-from router.wiring.registry import ADAPTERS, POLICIES, BackgroundPolicy, BudgetPolicy, RightsPolicy, SubagentPolicy
+from router.wiring.registry import (
+    ADAPTERS,
+    POLICIES,
+    BackgroundPolicy,
+    BudgetPolicy,
+    CredentialPolicy,
+    RightsPolicy,
+    SubagentPolicy,
+)
 from router.wiring.reloader import Reloader
 from router.wiring.revoking import Revoking
 from router.wiring.secret_watch import SecretWatch
@@ -324,6 +332,8 @@ def _choose_policies(loaded: LoadedConfig, rights: Mapping[str, Rights] | None, 
     chosen += [Guarded(own) for own in loaded.own_policies]
     if rights is not None and any(own.tiers != BOTH_TIERS for own in rights.values()):
         chosen.append(RightsPolicy(rights))
+    if any(plan.target.takes_callers_key for plan in loaded.targets):
+        chosen.append(CredentialPolicy())
     near = loaded.config.budgets
     if near.near is NearBudget.LEAN and any(own.has_budget for own in (rights or {}).values()):
         chosen.append(BudgetPolicy(budgets.standing, near.warn_at))

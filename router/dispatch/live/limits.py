@@ -9,10 +9,10 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
+from router.contract.credential import credential_for
 from router.contract.exchange import Exchange
 from router.contract.facts import LimitsTold, Read
 from router.contract.request import RequestView
-from router.contract.secret import read_callers_key
 from router.contract.signals import Signals
 from router.contract.target import LimitWindow, Target, TargetStatus
 from router.dispatch.live.waits import read_wait
@@ -131,4 +131,4 @@ def _key_of(target: Target, view: RequestView | None) -> _Place:
     """Callers with their own keys have their own limits. Only a key's hash is kept, and never on disk."""
     if view is None or not target.takes_callers_key:
         return target.name, 0
-    return target.name, hash(read_callers_key(view.headers, view.dialect))
+    return target.name, hash(credential_for(target, view.headers, view.dialect))

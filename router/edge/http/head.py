@@ -17,8 +17,17 @@ AnyHead = TypeVar("AnyHead", bound=Head)
 INVALID = "the request is not valid HTTP/1.1. Check its header lines, its lengths and its line ends (CR LF)"
 
 _MAX_REMEMBERED_BYTES = 8_192
-_LISTS = {"anthropic-beta": ",", "openai-beta": ",", "idempotency-key": "\n", "authorization": ", ", "x-api-key": ", "}
+_LISTS = {
+    "anthropic-beta": ",",
+    "openai-beta": ",",
+    "idempotency-key": "\n",
+    "content-encoding": ", ",
+    "authorization": ", ",
+    "x-api-key": ", ",
+    "x-tandem-key": ", ",
+}
 """Headers joined if repeated. Two keys become one that is never valid."""
+_CODED = frozenset({"transfer-encoding", "content-encoding"})
 _LENGTH = rb"[1-9][0-9]{0,18}"
 _is_length = re.compile(_LENGTH).fullmatch
 _split_at_length = re.compile(rb"(.*\r\ncontent-length:[ \t]*)" + _LENGTH + rb"(\r\n.*)", re.IGNORECASE | re.DOTALL).fullmatch
@@ -36,7 +45,7 @@ class RequestHead(Head, eq=False):
     reads_chunks: bool = False
     """HTTP/1.0 has no chunks, and is served one request per connection here."""
     is_plain: bool = False
-    """HTTP/1 with a body by length, not in chunks."""
+    """HTTP/1 with a body by length, neither in chunks nor compressed."""
 
 
 class _Lines(Struct):
@@ -72,7 +81,7 @@ def parse_head(raw: bytes) -> RequestHead:
     head.keeps_alive = is_new and parser.should_keep_alive()
     if not head.length and head.headers.get("connection", "").lower() == "close":
         head.keeps_alive = False  # the parser forgets this at the end of a message, which here is the head's
-    head.is_plain = version in ("1.0", "1.1") and "transfer-encoding" not in head.headers
+    head.is_plain = version in ("1.0", "1.1") and _CODED.isdisjoint(head.headers)
     return head
 
 

@@ -66,7 +66,7 @@ _BEGINNING = f"{_TURN} AND session = ? AND caller = ? AND sequence <= ? AND turn
 _OWN = "AND (:caller IS NULL OR +caller = :caller)"
 _LAST = f"{_TURN} AND turn_kind IN {BEGIN} {_OWN} ORDER BY sequence DESC LIMIT 1"
 _ONE = f"{_TURN} AND id = :id {_OWN}"
-_UNDECIDED = f"SELECT coalesce(because, error, lower(outcome)) FROM entries WHERE id = :id AND decision IS NULL {_OWN}"  # noqa: S608
+_UNDECIDED = f"SELECT coalesce(because, error, lower(outcome)) FROM entries WHERE id = :id AND decision IS NULL {_OWN}"  # noqa: S608  ours
 _CALLS = f"""
     SELECT {{texts}}, decision, {", ".join(COLUMNS)}, 1 FROM entries
     WHERE sequence > :cut AND at >= :since

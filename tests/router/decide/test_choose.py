@@ -305,12 +305,12 @@ def test_a_wait_over_the_targets_max_wait_passes_it_over_with_the_reason_in_word
 
 
 def test_a_running_turn_leaves_a_tier_whose_wait_is_over_its_max_wait():
-    running = Says("a", (Insist("call 2 of a turn on fast", Rank.RUNNING_TURN, tier=Tier.FAST, yields=True),))
+    running = Says("a", (Insist("2 tool calls into a turn on fast", Rank.RUNNING_TURN, tier=Tier.FAST, yields=True),))
 
     decision = run(running, signals=make_signals(over_max_wait(SPARK), stand(SAGE)))
 
     assert decision.targets == ("sage",)
-    assert decision.because.startswith("call 2 of a turn on fast, but spark would keep you waiting 8 s")
+    assert decision.because.startswith("2 tool calls into a turn on fast, but spark would keep you waiting 8 s")
 
 
 @pytest.mark.parametrize("misfit", ["error", "other"])
