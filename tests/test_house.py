@@ -271,6 +271,7 @@ def test_sql_is_seen(source):
 # The last is a router of its own, whose config Tandem recognises.
 _CLIENTS = re.compile(r"codex|claude[-_]code(?!-router)|opencode|qwen[-_]code|\bcline\b|\baider\b", re.IGNORECASE)
 _NAMING_CLIENTS = tuple(f"router/{room}/" for room in ("sessions/clients", "connect", "past/logs", "cli"))
+_NAMING_CLIENTS += ("router/dialects/transports.py",)  # the headers and events of a vendor's plan have the name of its client
 
 
 def clients_named_in(source: str) -> list[str]:
@@ -350,7 +351,7 @@ def test_every_function_of_the_road_can_be_said_aloud():
 # and says why at its end.
 BUDGETS = {
     "cli": (12860, 82),
-    "dialects": (8500, 68),
+    "dialects": (8800, 69),
     "stores": (9015, 63),
     "edge": (5550, 42),
     "contract": (5710, 42),
@@ -367,8 +368,8 @@ BUDGETS = {
     "connect": (1690, 14),
     "sense": (1594, 12),
     "wiring": (1720, 13),
-    "decide": (1412, 10),
-    "policies": (1380, 16),
+    "decide": (1427, 10),
+    "policies": (1460, 17),
     "screen": (1480, 10),
     "page": (1295, 9),
     "settle": (539, 5),
