@@ -356,7 +356,7 @@ BUDGETS = {
     "edge": (5550, 42),
     "contract": (5710, 42),
     "dispatch": (4460, 35),
-    "past": (4052, 25),
+    "past": (4220, 26),
     "config": (3700, 22),
     "sessions": (3194, 25),
     "limits": (2480, 14),
