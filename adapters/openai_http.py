@@ -18,6 +18,7 @@ from router.contract.relay import (
 from router.contract.target import Target, Timeouts
 from router.contract.words import Dialect, Operation, Vendor
 from router.dialects.table import SPECS
+from router.dialects.transports import headers_over_http
 
 _FORWARDED = frozenset({"openai-beta", "x-client-request-id"})
 """The only caller headers sent upstream: credentials above all stay here."""
@@ -58,6 +59,7 @@ class OpenAiHttpAdapter(Adapter):
         more: Headers = ()
         if not _FORWARDED.isdisjoint(view.headers):
             more = tuple([(name, value) for name, value in view.headers.items() if name in _FORWARDED and value])
+            more = more if self._endpoint.over_websocket else headers_over_http(more)
         if self._takes_callers_key:
             more = (*more, *_key_header(self._endpoint.key_for(request)))
         if request.trace and request.session is None:  # a session's socket has one set of headers

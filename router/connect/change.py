@@ -173,21 +173,23 @@ def plan_undo(recipe: Recipe, store: Store, shell: str) -> list[Change]:
 
 def plan_undo_without_record(recipe: Recipe, facts: Facts, shell: str, address: re.Pattern[str]) -> list[Change]:
     """Remove settings with our address, if any. Raises `CannotConnect`."""
+    facts = {**facts, "catalogue": facts.get("catalogue") or "{}", "own_key": facts["key_value"]}
+    ways = (recipe, recipe.login.kept) if recipe.login else (recipe,)
+    found = dict[Path, list[tuple[RecipeFile, dict[str, str]]]]()
+    for file, piece in (one for way in ways for one in pieces(way, facts, shell)):
+        found.setdefault(file.find(), []).append((file, piece))
     changes, is_there = [], False
-    for file, piece in pieces(recipe, {**facts, "catalogue": facts.get("catalogue") or "{}"}, shell):
-        path = file.find()
+    for path, ours in found.items():
         try:
             content = files.read(path)
-            text = content.text
-            is_there |= text is not None and (address.search(text) is not None or "tandem connect" in text)
-            left, notes = (
-                (None, ())
-                if text is None
-                else take_without_record(file.format, FORMATS[file.format], text, piece, recipe.tiers, address)
-            )
+            left, notes = content.text, tuple[str, ...]()
+            is_there |= left is not None and (address.search(left) is not None or "tandem connect" in left)
+            for file, piece in ours:
+                if left is not None:
+                    left, notes = take_without_record(file.format, FORMATS[file.format], left, piece, recipe.tiers, address)
         except (CannotEdit, OSError) as error:
             raise CannotConnect(_explain(path, error)) from error
-        changes.append(Change(path, content.raw, content.with_text(left), file.format, notes=notes))
+        changes.append(Change(path, content.raw, content.with_text(left), ours[0][0].format, notes=notes))
     return changes if is_there else []
 
 
@@ -195,7 +197,7 @@ def connect(recipe: Recipe, changes: Iterable[Change], store: Store, key_env: st
     """Make the changes, and record how to undo them. Raises `CannotConnect`, having changed nothing."""
     needed = [change for change in changes if change.is_needed]
     record = store.load(recipe.client)
-    record.key_env, record.has_mcp = key_env, has_mcp
+    record.key_env, record.has_mcp, record.keeps_login = key_env, has_mcp, recipe.keeps_login
     for change in needed:
         known = record.entries.get(str(change.path))
         copy = known.backup if known else ""
@@ -267,6 +269,7 @@ def _explain(path: Path, error: Exception) -> str:
 
 
 _NUMBER = re.compile(r"\d+")
+_OWN_HEADER = "x-tandem-key: "
 
 
 def take_without_record(
@@ -310,7 +313,8 @@ def _is_alike(found: object, ours: object, tiers: frozenset[str], address: re.Pa
     if isinstance(found, int) and isinstance(ours, int):
         return not isinstance(found, bool)
     if isinstance(found, str) and isinstance(ours, str):
-        return bool(address.search(found)) or bool(_NUMBER.fullmatch(found) and _NUMBER.fullmatch(ours))
+        is_header = found.startswith(_OWN_HEADER) and ours.startswith(_OWN_HEADER)
+        return is_header or bool(address.search(found)) or bool(_NUMBER.fullmatch(found) and _NUMBER.fullmatch(ours))
     if isinstance(found, dict) and isinstance(ours, dict):
         # An object about the router alone, such as a provider.
         return any(isinstance(value, str) and address.search(value) for value in found.values()) and set(found) <= set(ours)

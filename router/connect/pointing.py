@@ -35,6 +35,8 @@ def where_it_points(recipe: Recipe, facts: Facts, store: Store, shell: str) -> P
         record = store.load(recipe.client)
     except OSError:
         return Pointing.UNKNOWN
+    if record.keeps_login and recipe.login is not None:
+        recipe = recipe.login.kept
     if record.key_env:
         facts = with_key(facts, record.key_env, os.environ.get(record.key_env, ""))
     try:

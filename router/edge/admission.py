@@ -30,8 +30,18 @@ from router.dialects.refusals import refuse_to
 from router.dialects.table import SPECS
 from router.edge.callers import identify, know_by
 from router.edge.logins import PAGE_HEADER, Logins
-from router.edge.routes import ENCODINGS, Head, Route, check_body_headers, check_origin, headers_too_large, is_link, too_large
-from router.edge.wrong_keys import WrongKeys
+from router.edge.routes import (
+    ENCODINGS,
+    Head,
+    Route,
+    check_body_headers,
+    check_origin,
+    dialect_of_path,
+    headers_too_large,
+    is_link,
+    too_large,
+)
+from router.edge.wrong_keys import RefusedLogins, WrongKeys
 from router.house import House
 from router.loop.tasks import spawn
 from router.telemetry import events
@@ -63,6 +73,7 @@ class Admission:
         "_wrong_keys",
         "in_flight",
         "logins",
+        "refused_logins",
         "sockets",
         "speedups",
         "take_slot",
@@ -76,7 +87,7 @@ class Admission:
         self._house, self.speedups = house, house.state.speedups
         self._gathering = self.speedups.gathering
         self._start = self.speedups.start
-        self._wrong_keys, self.logins = WrongKeys(), Logins()
+        self._wrong_keys, self.logins, self.refused_logins = WrongKeys(), Logins(), RefusedLogins()
         self.in_flight = 0
         self.sockets = 0
         self._held: dict[Caller, int] = {}
@@ -114,6 +125,7 @@ class Admission:
                 raise too_large(limits)
             self.take_slot(limits, caller)
         elif takes is SOCKET:
+            self.refused_logins.check(head.headers, dialect_of_path(head.path), time.monotonic())
             self._take_socket(limits, caller)
         return caller
 

@@ -42,6 +42,7 @@ class Held:
         (b'event: response.failed\ndata: {"type":"response.failed"}\n\n', False),
         (b'event: message_start\ndata: {"type":"message_start"}\n\n', False),
         (b'data: {"type":"response.created","response":{}}\n\n', False),
+        (b'event: codex.rate_limits\ndata: {"type":"codex.rate_limits"}\n\n', False),
         (b"", False),
     ],
 )
