@@ -139,4 +139,6 @@ class FinishedWork(NamedTuple):
     deep_target: str = ""
     """The deep target that would have served instead of a fast one; empty if unknown."""
     has_failed: bool = False
-    """Whether deep took over, or the person said at once that it was wrong or marked it with `tandem wrong deep`."""
+    """Whether it was redone: see `past.worth.Redone`."""
+    idea: str = ""
+    """What it was about (`Lean.idea`); empty if unknown."""

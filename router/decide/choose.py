@@ -173,15 +173,15 @@ def _estimate(
     if not fast.names or not deep.names:
         told = because_too_long(signals, opinions, ruled_out, score, economics) if deep.names and says_way_back else ""
         weighing = weigh_up(fast, deep, signals, economics)
-        return _take_only_tier(signals, opinions, ruled_out, fast if fast.names else deep, weighing, told)
+        return _take_only_tier(signals, opinions, ruled_out, fast if fast.names else deep, weighing, told, score)
     best_fast, best_deep = project_first(fast, signals, economics), project_first(deep, signals, economics)
     redo = redo_between(best_fast, best_deep, signals, economics)
     fast_cost, deep_cost = costs_of(best_fast, best_deep, redo, score, economics)
     weighing = Weighing(best_fast, best_deep, len(fast.names) > 1, redo)
     if fast_cost < deep_cost:
-        because = because_estimate(Tier.FAST, best_fast, best_deep, opinions, signals, deep_cost - fast_cost, economics)
+        because = because_estimate(Tier.FAST, weighing, score, opinions, signals, deep_cost - fast_cost, economics)
         return _Choice(Tier.FAST, fast, because, ESTIMATE, deep.names, weighing, deep_cost <= fast_cost * _CLOSE)
-    because = because_estimate(Tier.DEEP, best_deep, best_fast, opinions, signals, fast_cost - deep_cost, economics)
+    because = because_estimate(Tier.DEEP, weighing, score, opinions, signals, fast_cost - deep_cost, economics)
     return _Choice(Tier.DEEP, deep, because, ESTIMATE, fast.names, weighing, fast_cost <= deep_cost * _CLOSE)
 
 
@@ -192,6 +192,7 @@ def _take_only_tier(
     open_ones: Ranked,
     weighing: Weighing,
     too_long: str,
+    score: float,
 ) -> _Choice:
     if not open_ones.names:
         raise _refusal(signals, ruled_out, tuple(signals.statuses), None)
@@ -199,7 +200,7 @@ def _take_only_tier(
     others = [name for name, status in signals.statuses.items() if status.target.tier is tier.other]
     passing = [ruled_out[name] for name in others if not ruled_out[name].lasting]
     if passing:
-        because = because_out(tier, passing, opinions)
+        because = because_out(tier, passing, opinions, score)
     else:
         reason = _main_reason(ruled_out, others) if others else f"no {tier.other} target is configured"
         because = too_long or because_only_tier(tier, reason)

@@ -15,6 +15,7 @@ _WIDE = 120
 _LEAST_WHY, _LEAST_FOLDED = 26, 12
 _BRIEF = (
     (re.compile(r"^(?:a |an )?(?:long task|quick edit|quick question|quick turn): "), ""),
+    (re.compile(r"may be long \(([\d.]+ %); [^)]*\)"), r"may be long (\1)"),
     (re.compile(r"^unclear; (?=follows)"), ""),
     (re.compile(r'^the model name ("[^"]*") .*'), r"model \1"),
     (re.compile(r"^moved up (?:at )?(?=call|after)"), ""),
