@@ -370,7 +370,7 @@ def ledger_page() -> str:
         "part would pass for the whole; what is known is in `attempts`. Commands that add rows up mark such a sum with `+`.",
         "The columns of tokens are those of the last attempt.",
         "",
-        "Where a caller's own plan pays (`billing: plan`), the cost is 0 and the column `billing` says `plan`, or `mixed` where",
+        "Where a caller's own plan pays (`billing: plan`), the cost is 0 and the column `billing` is `plan`, or `mixed` where",
         "other tokens were paid for as well. What the plan's tokens would have cost at list price is in `list_usd`, which is",
         "part of no cost.",
         "",
