@@ -25,7 +25,7 @@ from router.contract.spending import find_zone
 from router.contract.stores import StoreUnusable
 from router.contract.target import Target
 from router.contract.words import NearBudget, Subagents, Tier
-from router.decide.opinions import Rules
+from router.decide.opinions import Offsets, Rules
 from router.dialects.histories import Histories
 from router.dispatch.dispatch import Dispatcher
 from router.dispatch.outgoing import Reachable
@@ -282,14 +282,7 @@ def build_plan(loaded: LoadedConfig, state: State, clock: Callable[[], float] = 
     rights = keys.rights if keys is not None else None
     policies = _choose_policies(loaded, rights, state.budgets)
     limits = _limit_callers(loaded, rights, state, policies)
-    rules = Rules(
-        policies=policies,
-        economics=structs.replace(config.decision, preference=config.preference),
-        spill_over=config.spill_over,
-        config_fingerprint=loaded.fingerprint,
-        weights_fingerprint=loaded.weights_fingerprint,
-        rights=rights,
-    )
+    rules = _make_rules(loaded, policies, rights, state.offsets)
     return Plan(
         rules=rules,
         models=ModelNames(config.models, tuple(targets), SHIPPED_MODELS, models_behind(_own_models(loaded))),
@@ -314,6 +307,22 @@ def build_plan(loaded: LoadedConfig, state: State, clock: Callable[[], float] = 
             takes_agents=config.delegation.runner is not None,
             share=config.limits.share if keys is not None else 1.0,
         ),
+    )
+
+
+def _make_rules(
+    loaded: LoadedConfig, policies: tuple[Policy, ...], rights: Mapping[str, Rights] | None, offsets: Offsets
+) -> Rules:
+    economics = structs.replace(loaded.config.decision, preference=loaded.config.preference)
+    offsets.follow(economics)
+    return Rules(
+        policies=policies,
+        economics=economics,
+        spill_over=loaded.config.spill_over,
+        config_fingerprint=loaded.fingerprint,
+        weights_fingerprint=loaded.weights_fingerprint,
+        rights=rights,
+        offsets=offsets,
     )
 
 

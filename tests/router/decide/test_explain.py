@@ -138,7 +138,7 @@ def test_a_tier_that_is_out_is_named_with_its_reason_and_who_serves():
         RuleOut("elder", "quota spent", lasting=False),
     ]
 
-    assert because_out(Tier.FAST, reasons, Opinions(leans=(("p", LOOKS_LONG),)), 0.95) == (
+    assert because_out(Tier.FAST, reasons, Opinions(leans=(("p", LOOKS_LONG),)), 0.95, "spark") == (
         "looks like a long task: migrate; deep is out for now (sage asked to be retried in 42 s, elder: quota spent), "
         "so fast serves this"
     )
