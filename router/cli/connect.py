@@ -9,7 +9,7 @@ from router.cli.common import add_config_argument, add_yes_argument, command_nam
 from router.cli.routers import is_listening
 from router.cli.service import find_service
 from router.cli.service import run as run_service
-from router.cli.setup.facts import ask_codex, mcp_facts, notice_login, open_store, read_facts, shell_here
+from router.cli.setup.facts import ask_codex, logins_taken, mcp_facts, notice_login, open_store, read_facts, shell_here
 from router.cli.setup.interview import confirm, offer
 from router.cli.setup.reach import ClientKey, read_key
 from router.config.faults import close_to
@@ -142,7 +142,7 @@ def _choose_login(recipe: Recipe, loaded: LoadedConfig, store: Store, arguments:
         record = store.load(recipe.client)
     except OSError as error:
         raise _say_why(error) from error
-    has_target = any(one.target.is_plan and login.vendor in one.target.accepts_keys_of for one in loaded.targets)
+    has_target = login.vendor in logins_taken(loaded)
     if wanted is None and record.entries:
         wanted = record.keeps_login
     if wanted is None:
@@ -234,6 +234,8 @@ def _connect(recipe: Recipe, facts: Facts, store: Store, arguments: argparse.Nam
                 return 1
             if recipe.lists_models and facts["catalogue"]:
                 store.keep_own(recipe.client, STORED_MODELS.name, facts["codex_models"])
+            elif recipe.keeps_login:
+                store.drop_own(recipe.client, STORED_MODELS.name)
             connect(recipe, changes, store, facts["key_env"], has_mcp="mcp" in facts)
     except (CannotConnect, Busy, OSError) as error:
         raise _say_why(error) from error
