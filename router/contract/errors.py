@@ -60,6 +60,7 @@ TandemError
 from typing import Self
 
 from router.contract.allowance import Left
+from router.contract.plan_use import UsedUp
 from router.contract.secret import mask_keys
 from router.contract.words import AccountFault
 
@@ -320,6 +321,9 @@ class UpstreamQueued(UpstreamTimeout, code="upstream_queued"):
 
 class UpstreamRefused(UpstreamError, code="upstream_refused"):
     """The target answered with an error status. Its body is kept, so that it can be passed on unchanged."""
+
+    used_up: UsedUp | None = None
+    """Until when the caller's plan refuses, if it is one."""
 
     def __init__(
         self,

@@ -13,10 +13,11 @@ from router.contract.words import AccountFault
 from router.dialects.accounts import AccountRefusal, read_account_refusal
 from router.dialects.engine_words import read_loading
 from router.dispatch.live.limits import read_windows, refused_wait
+from router.dispatch.live.plan_windows import read_headers, read_used_up
 from router.dispatch.live.waits import read_retry_after
 from router.dispatch.outgoing import Reachable
 
-_UNAVAILABLE = 503
+_UNAVAILABLE, _TOO_MANY = 503, 429
 
 
 def read_refusal(reachable: Reachable, status: int, headers: Headers, body: bytes) -> UpstreamError:
@@ -35,7 +36,10 @@ def read_refusal(reachable: Reachable, status: int, headers: Headers, body: byte
         wait = refused_wait(read_windows(fields, 0.0), 0.0) or None
     if status == _UNAVAILABLE and (words := read_loading(clean(body))):
         return UpstreamLoading(name, words, retry_after_seconds=wait)
-    return UpstreamRefused(name, status, clean(body), kind, retry_after_seconds=wait)
+    refused = UpstreamRefused(name, status, clean(body), kind, retry_after_seconds=wait)
+    if reachable.target.is_plan and status == _TOO_MANY:
+        refused.used_up = read_used_up(fields, body, read_headers(fields))
+    return refused
 
 
 _PROBLEMS = {
