@@ -9,7 +9,8 @@ from msgspec.structs import replace
 from pydantic import Field
 
 from policies.reading import Weights, load_weights, read_weights, written_at
-from router.contract.features import HASHING, MARKS, Features
+from policies.wording import QUICK_BELOW, read_shapes, say_continued, say_size
+from router.contract.features import HASHING, Features
 from router.contract.opinions import Lean, Opinion, PolicyConfig
 from router.contract.personal import MARKED, BadTable, PersonalTable, TableUnreadable, load_personal
 from router.contract.request import RequestView
@@ -18,10 +19,6 @@ from router.contract.words import SAID_WRONG, Tier, TurnKind
 
 _MAX_LOG_ODDS = 5.0
 _MAX_KNOWN = 512
-_MAX_REASONS = 3
-_MAX_REASON_CHARS = 60
-_QUICK_BELOW, _LONG_ABOVE = -1.5, -0.7
-"""Between these log-odds a turn is unclear: tiers usually change there."""
 _IS_VAGUE = 0.3
 """Above this, words only point back."""
 _COMPLAINT = 0.6
@@ -30,21 +27,11 @@ _PLANNED = 0.8
 """Least size of approved, planned work."""
 _ON_DEEP, _SMALL = -0.5, -2.2
 """A turn after one on deep stays there, unless its words score below the second."""
+_LONG_ABOVE = -0.7
 _QUICK_CALLS, _LONG_CALLS = 4, 12
 """Calls of the last turn, if its tier is not remembered."""
 _MODELS_PROSE = 0.5
 """Models write subagents' instructions: "thoroughly" and "every" mean less there."""
-_LEAST_SHARE = 0.03
-_QUESTION = list(MARKS).index("ends_with_question")
-_QUESTIONS = frozenset(("what is", "how to", "why", "where", "which", "difference", "explain", "meaning", "question"))
-_CHECKS = frozenset("review audit security analyse compare evaluate investigate find debug performance".split())
-_COMMANDS = frozenset("run commit push install show list deploy CI build containers".split())
-_TEXTS = frozenset("write example snippet guide report short proposal".split())
-_EDITS = frozenset(
-    """rename typo bump version comment docstring import whitespace indent semicolon color button label text title padding icon
-    font constant variable flag timeout limit field column link format sort remove add change replace move undo fix""".split()
-)
-_NO_EDITS = ((_QUESTIONS, "quick question"), (_CHECKS, "small check"), (_COMMANDS, "quick command"), (_TEXTS, "short text"))
 _PLANS = frozenset("plan design architecture strategy proposal phases".split())
 _LEAST_PLAN = -3.0
 """Below this, it is only a question: "what's the plan?"."""
@@ -142,7 +129,7 @@ class LearnedPolicy:
         turn, position = signals.turn, signals.turn.position
         if is_later and read.is_complaint:
             if position.is_running and position.ask is not None:
-                because = "continues a long task" if position.ask > max(read.size, _QUICK_BELOW) else read.because
+                because = say_continued(position.ask) if position.ask > max(read.size, QUICK_BELOW) else read.because
                 return _lean(max(read.size, position.ask), because, goes_on=position.ask)
             if _follows_fast(turn):
                 return _lean(max(read.size, _COMPLAINT), SAID_WRONG)
@@ -153,8 +140,7 @@ class LearnedPolicy:
             if before is not None and (features.has_task or is_planned):
                 if position.tier is Tier.DEEP or (position.tier is None and _took(turn) >= _LONG_CALLS):
                     before = max(before, _ON_DEEP)
-                because = "continues a long task" if before > _QUICK_BELOW else "continues a quick turn"
-                return Lean(before, because, names_turn=True, points_back=True)
+                return Lean(before, say_continued(before), names_turn=True, points_back=True)
         if not features.has_task:
             return _lean(self._nothing_asked, "looks like a remark", goes_on=position.ask, wants_plan=position.is_planned)
         wants_plan = read.is_plan or turn.is_planning
@@ -206,13 +192,10 @@ class LearnedPolicy:
         return before is not None and before > _LONG_ABOVE and _took(signals.turn) > _QUICK_CALLS
 
     def _say(self, size: float, features: Features, *, is_later: bool) -> tuple[str, str]:
-        """What the turn looks like, and the idea that says most: our phrases, never the person's words."""
-        if _QUICK_BELOW <= size < _LONG_ABOVE:
-            return "unclear whether quick or long", "unclear"
-        is_quick = size < _QUICK_BELOW
-        reasons = _find_reasons(-1.0 if is_quick else 1.0, self._weights.read_shares(features, is_later=is_later))
-        name = _name_quick(features, reasons) if is_quick else "long task"
-        return (f"looks like a {name}: {', '.join(reasons)}", reasons[0]) if reasons else (f"looks like a {name}", name)
+        """What the turn looks like, and the idea that says most."""
+        weights = self._weights
+        shapes = read_shapes(weights.later if is_later else weights.first, features)
+        return say_size(size, features, {**weights.read_shares(features, is_later=is_later), **shapes})
 
 
 def find_weights(path: str = "") -> Weights:
@@ -259,27 +242,3 @@ def _follows_fast(turn: Turn) -> bool:
         return False
     tier = turn.position.tier
     return tier is Tier.FAST or (tier is None and bool(turn.history.last) and _took(turn) <= _QUICK_CALLS)
-
-
-def _name_quick(features: Features, reasons: list[str]) -> str:
-    """The kind of quick turn: an edit only if there is something to edit."""
-    if features.marks[_QUESTION]:
-        return "quick question"
-    named = [*map(_phrase_of, features.concepts)]
-    for phrase in (*named[:1], *reasons, *named):
-        for kinds, name in _NO_EDITS:
-            if phrase in kinds:
-                return name
-        if phrase in _EDITS:
-            return "quick edit"
-    return "quick turn"
-
-
-def _find_reasons(sign: float, shares: dict[str, float]) -> list[str]:
-    found = [(share * sign, phrase) for phrase, share in shares.items() if share * sign > _LEAST_SHARE]
-    found.sort(reverse=True)
-    reasons: list[str] = []
-    for _, phrase in found[:_MAX_REASONS]:
-        if sum(map(len, reasons)) + len(phrase) <= _MAX_REASON_CHARS:
-            reasons.append(phrase)
-    return reasons

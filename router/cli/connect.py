@@ -9,9 +9,9 @@ from router.cli.common import add_config_argument, add_yes_argument, command_nam
 from router.cli.routers import is_listening
 from router.cli.service import find_service
 from router.cli.service import run as run_service
-from router.cli.setup.facts import ask_codex, mcp_facts, notice_login, open_store, read_facts, shell_here
+from router.cli.setup.facts import ask_codex, logins_taken, mcp_facts, notice_login, open_store, read_facts, shell_here
 from router.cli.setup.interview import confirm, offer
-from router.cli.setup.reach import ClientKey, read_key
+from router.cli.setup.reach import ClientKey, read_key, warn_if_readable
 from router.config.faults import close_to
 from router.config.folders import NoHome
 from router.config.load import LoadedConfig
@@ -123,6 +123,8 @@ def _point(recipe: Recipe, arguments: argparse.Namespace) -> int:
     recipe = _choose_login(recipe, loaded, store, arguments)
     _check_key(recipe, loaded, key, arguments)
     facts = read_facts(loaded, arguments.url, ask_codex() if recipe.lists_models else (), key)
+    if recipe.keeps_login:
+        warn_if_readable(facts["url"], "login")
     if arguments.run:
         return _run(recipe, facts, arguments.arguments)
     if _wants_mcp(recipe, store, arguments):
@@ -142,7 +144,7 @@ def _choose_login(recipe: Recipe, loaded: LoadedConfig, store: Store, arguments:
         record = store.load(recipe.client)
     except OSError as error:
         raise _say_why(error) from error
-    has_target = any(one.target.is_plan and login.vendor in one.target.accepts_keys_of for one in loaded.targets)
+    has_target = login.vendor in logins_taken(loaded)
     if wanted is None and record.entries:
         wanted = record.keeps_login
     if wanted is None:
@@ -152,7 +154,7 @@ def _choose_login(recipe: Recipe, loaded: LoadedConfig, store: Store, arguments:
     if not wanted:
         return recipe
     if not has_target and arguments.url is None:
-        hint = f"{init_command()} --plan {login.plan} writes one; {_PAGE} shows it"
+        hint = f"{init_command()} --plan {login.plan} writes one ({_PAGE}); --no-keep-login connects it without"
         raise Ended(2, f"the config has no target for the login of {recipe.name}\n  hint: {hint}")
     if arguments.run and record.entries and not record.keeps_login:
         hint = f"{command_name()} connect {recipe.client} --keep-login changes that"
@@ -234,6 +236,8 @@ def _connect(recipe: Recipe, facts: Facts, store: Store, arguments: argparse.Nam
                 return 1
             if recipe.lists_models and facts["catalogue"]:
                 store.keep_own(recipe.client, STORED_MODELS.name, facts["codex_models"])
+            elif recipe.keeps_login:
+                store.drop_own(recipe.client, STORED_MODELS.name)
             connect(recipe, changes, store, facts["key_env"], has_mcp="mcp" in facts)
     except (CannotConnect, Busy, OSError) as error:
         raise _say_why(error) from error

@@ -63,6 +63,9 @@ class Store:
     def keep_own(self, client: str, name: str, text: str) -> None:
         files.write(self._folder / client / name, text.encode())
 
+    def drop_own(self, client: str, name: str) -> None:
+        (self._folder / client / name).unlink(missing_ok=True)
+
     def read_copy(self, client: str, name: str) -> bytes | None:
         with contextlib.suppress(OSError):
             return (self._folder / client / name).read_bytes() if name else None

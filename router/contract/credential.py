@@ -5,7 +5,7 @@ A credential is passed on with the request that brought it and kept nowhere. Wha
 
 import re
 from base64 import urlsafe_b64decode
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
@@ -83,6 +83,11 @@ def credential_for(target: Target, headers: Mapping[str, str], dialect: Dialect)
         return own
     is_meant = bool(headers.get(UPSTREAM_KEY, "").strip()) or any(_is_kin(dialect, spoken) for spoken in target.speaks)
     return found[0] if is_meant else None
+
+
+def has_plan(targets: Iterable[Target], headers: Mapping[str, str], dialect: Dialect) -> bool:
+    """Whether one of these targets is a plan that the request's own login pays for."""
+    return any(target.is_plan and credential_for(target, headers, dialect) is not None for target in targets)
 
 
 def say_mismatch(target: Target, headers: Mapping[str, str], dialect: Dialect) -> str:

@@ -60,6 +60,7 @@ TandemError
 from typing import NamedTuple, Self
 
 from router.contract.allowance import Left
+from router.contract.plan_use import UsedUp
 from router.contract.secret import mask_keys
 from router.contract.words import AccountFault
 
@@ -327,10 +328,10 @@ class Sent(NamedTuple):
 
 
 class UpstreamRefused(UpstreamError, code="upstream_refused"):
-    """The target answered with an error status. Its body is kept, so that it can be passed on unchanged.
+    """The target answered with an error status. Its body is kept, so that it can be passed on unchanged."""
 
-    `as_sent` is a plan's own refusal, for its client. It may be an error in a stream that began well.
-    """
+    used_up: UsedUp | None = None
+    """Until when the caller's plan refuses, if it is one."""
 
     def __init__(
         self,
@@ -344,6 +345,7 @@ class UpstreamRefused(UpstreamError, code="upstream_refused"):
     ) -> None:
         super().__init__(target, f'target "{target}" answered {status}', retry_after_seconds=retry_after_seconds)
         self.as_sent = as_sent
+        """A plan's own refusal, for its client. It may be an error in a stream that began well."""
         self.status = status
         self.body = body
         self.content_type = content_type

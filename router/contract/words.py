@@ -121,6 +121,8 @@ class Outcome(Word):
 
 NOBODY_SERVED = (Outcome.FAILED, Outcome.REFUSED)
 
+LONG_TASK, MAY_BE_LONG = "looks like a long task", "may be long"
+"""What a turn looks like with a chance of 50 % and more, and with less."""
 SAID_WRONG = "the last turn seems to have gone wrong"
 ASKED_AGAIN = "the same ask again"
 """Reasons of a discontented person's leans begin so. The ledger is searched for it."""

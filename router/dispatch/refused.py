@@ -15,10 +15,11 @@ from router.dialects.accounts import AccountRefusal, read_account_refusal
 from router.dialects.as_sent import is_returned
 from router.dialects.engine_words import read_loading
 from router.dispatch.live.limits import read_windows, refused_wait
+from router.dispatch.live.plan_windows import read_headers, read_used_up
 from router.dispatch.live.waits import read_retry_after
 from router.dispatch.outgoing import Reachable
 
-_UNAVAILABLE = 503
+_UNAVAILABLE, _TOO_MANY = 503, 429
 
 
 def read_refusal(
@@ -52,7 +53,7 @@ def _refused_by_plan(
 ) -> UpstreamRefused:
     """A plan's account is its caller's own, so every refusal is for the caller, as it was sent."""
     fields, own = dict(headers), tuple(header for header in headers if is_returned(header[0]))
-    return UpstreamRefused(
+    refused = UpstreamRefused(
         reachable.target.name,
         status,
         body,
@@ -60,6 +61,9 @@ def _refused_by_plan(
         retry_after_seconds=read_retry_after(fields, (), body),
         as_sent=Sent(sent[0], own, sent[1]),
     )
+    if status == _TOO_MANY:
+        refused.used_up = read_used_up(fields, body, read_headers(fields))
+    return refused
 
 
 _PROBLEMS = {

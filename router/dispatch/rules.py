@@ -220,6 +220,8 @@ def _say_failed(past: Tried) -> str:
         return f"{name} cannot serve this ({error.code})"
     if isinstance(error, UpstreamQueued):
         return f"{name} had not begun after {past.attempt.seconds:.1f} s"
+    if isinstance(error, UpstreamRefused) and error.used_up is not None:
+        return error.used_up.words
     short = str(error.status) if isinstance(error, UpstreamRefused) else error.code.removeprefix("upstream_")
     return f"{name} failed ({short})"
 

@@ -196,8 +196,12 @@ def read_ledger(ledger: SqliteEntryReader, tally: LedgerTally, since: float = 0.
     turns = read_turns(
         _read_history(ledger, tally, since), keeps=lambda call: call.kept is not None and bool(call.kept.override)
     )
-    cases = [case for session in by_session(turns) for case in _as_cases(session)]
-    return sorted(cases, key=lambda case: case.at or 0.0)
+    return sorted(cases_of_turns(turns), key=lambda case: case.at or 0.0)
+
+
+def cases_of_turns(turns: Iterable[Turn]) -> Iterator[Case]:
+    for session in by_session(turns):
+        yield from _as_cases(session)
 
 
 def read_lessons(marked: Iterable[MarkedTurn], known: Iterable[Case], tally: LedgerTally, since: float = 0.0) -> list[Case]:

@@ -27,7 +27,7 @@ from router.contract.stores import StoreUnusable
 from router.contract.target import Target
 from router.contract.tracing import TraceHeaders
 from router.contract.words import NearBudget, Subagents, Tier
-from router.decide.opinions import Rules
+from router.decide.opinions import Offsets, Rules
 from router.dialects.histories import Histories
 from router.dispatch.dispatch import Dispatcher
 from router.dispatch.outgoing import Reachable
@@ -269,14 +269,7 @@ def build_plan(loaded: LoadedConfig, state: State, clock: Callable[[], float] = 
     rights = keys.rights if keys is not None else None
     policies = _choose_policies(loaded, rights, state.budgets)
     limits = _limit_callers(loaded, rights, state, policies)
-    rules = Rules(
-        policies=policies,
-        economics=structs.replace(config.decision, preference=config.preference),
-        spill_over=config.spill_over,
-        config_fingerprint=loaded.fingerprint,
-        weights_fingerprint=loaded.weights_fingerprint,
-        rights=rights,
-    )
+    rules = _make_rules(loaded, policies, rights, state.offsets)
     return Plan(
         rules=rules,
         models=models,
@@ -326,6 +319,22 @@ def _reach(
         )
         for plan in loaded.targets
     }
+
+
+def _make_rules(
+    loaded: LoadedConfig, policies: tuple[Policy, ...], rights: Mapping[str, Rights] | None, offsets: Offsets
+) -> Rules:
+    economics = structs.replace(loaded.config.decision, preference=loaded.config.preference)
+    offsets.follow(economics)
+    return Rules(
+        policies=policies,
+        economics=economics,
+        spill_over=loaded.config.spill_over,
+        config_fingerprint=loaded.fingerprint,
+        weights_fingerprint=loaded.weights_fingerprint,
+        rights=rights,
+        offsets=offsets,
+    )
 
 
 def _choose_policies(loaded: LoadedConfig, rights: Mapping[str, Rights] | None, budgets: Budgets) -> tuple[Policy, ...]:

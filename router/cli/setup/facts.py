@@ -79,8 +79,14 @@ def read_facts(
         **_copilot_facts(behind["deep"], loaded if is_ours else None),
         "websockets": str(any(spec.has_socket for spec in SPECS.values())).lower(),
         "statusline": shlex.join(status),
+        "logins": " ".join(sorted(logins_taken(loaded))) if is_ours else "",
     }
     return facts if key is None else with_key(facts, *key)
+
+
+def logins_taken(loaded: LoadedConfig) -> frozenset[str]:
+    """The vendors whose plans are targets."""
+    return frozenset(str(vendor) for plan in loaded.targets if plan.target.is_plan for vendor in plan.target.accepts_keys_of)
 
 
 def mcp_facts(facts: Facts) -> Facts:

@@ -9,9 +9,12 @@ from contextlib import closing
 
 import pytest
 
+import router.cli.setup.reach
 from router.cli import main
+from router.edge.catalogue import StoredEntries
+from router.sessions.clients.codex import STORED_MODELS
 from tests.conftest import SIMULATED
-from tests.router.cli.test_connect import Terminal
+from tests.router.cli.test_connect import Terminal, install_codex
 from tests.tools.keyed import KEYS, write_keys
 
 PLAN = """
@@ -24,6 +27,11 @@ tiers:
       - {name: claude-plan, adapter: anthropic_http, dialect: messages, base_url: "https://api.anthropic.com",
          model: claude-opus-5-5, api_key: caller, billing: plan}
 """
+CHATGPT = (
+    PLAN.replace("anthropic_http", "openai_http")
+    .replace("dialect: messages", "dialect: responses")
+    .replace("https://api.anthropic.com", "https://chatgpt.com/backend-api/codex")
+)
 STATUS = {
     "claude": ("auth", {"loggedIn": True, "authMethod": "claude.ai"}, {"loggedIn": True, "authMethod": "api_key"}),
     "codex": ("login", "Logged in using ChatGPT", "Logged in using an API key - sk-***"),
@@ -88,11 +96,7 @@ def test_claude_code_gets_the_address_and_nothing_that_would_end_its_login(home,
 
 def test_codex_gets_a_provider_that_it_takes_for_its_own_and_keeps_the_plans_models(home, capsys):
     install(home, "codex")
-    (home / "config.yaml").write_text(
-        PLAN.replace("anthropic_http", "openai_http")
-        .replace("dialect: messages", "dialect: responses")
-        .replace("https://api.anthropic.com", "https://chatgpt.com/backend-api/codex")
-    )
+    (home / "config.yaml").write_text(CHATGPT)
 
     assert main(["connect", "codex", "--keep-login", "--yes"]) == 0
 
@@ -243,6 +247,17 @@ def test_what_cannot_keep_a_login_is_told(home, capsys, config, arguments, words
     assert not (home / ".claude").exists()
 
 
+@pytest.mark.parametrize("url", ["http://router.invalid:4000", "https://router.invalid:4000", "http://localhost:9"])
+def test_a_login_that_would_travel_unencrypted_is_warned_of(home, capsys, monkeypatch, url):
+    install(home, "claude")
+    monkeypatch.setattr(router.cli.setup.reach, "_ASK_SECONDS", 0.05)
+
+    assert main(["connect", "claude-code", "--keep-login", "--yes", "--url", url]) == 0
+
+    warning = f"{url} is not encrypted: anybody on the way can read the login. Use https"
+    assert (warning in capsys.readouterr().err) is (url == "http://router.invalid:4000")
+
+
 def test_a_client_without_a_login_is_connected_and_told_how_to_log_in(home, capsys):
     install(home, "claude", logged_in=False)
 
@@ -262,6 +277,47 @@ def test_a_connection_changes_from_one_kind_to_the_other_and_back_without_a_trac
     main(["connect", "claude-code", "--undo", "--yes"])
 
     assert (home / ".claude" / "settings.json").read_text() == '{"model": "opus"}'
+
+
+def test_codexs_list_of_models_goes_with_the_connection_that_needs_it(home, monkeypatch):
+    install_codex(home, monkeypatch)
+    (home / "config.yaml").write_text(CHATGPT)
+    (home / ".codex").mkdir()
+    (home / ".codex" / "config.toml").write_text('model = "gpt-6.1-sol"')
+    before = snapshot(home)
+
+    main(["connect", "codex", "--no-keep-login", "--yes"])
+    assert (home / ".codex" / "tandem-models.json").exists()
+    assert StoredEntries(STORED_MODELS)() != {}
+    main(["connect", "codex", "--keep-login", "--yes"])
+
+    assert not (home / ".codex" / "tandem-models.json").exists()
+    assert StoredEntries(STORED_MODELS)() == {}
+    main(["connect", "codex", "--undo", "--yes"])
+    assert snapshot(home) == before
+
+
+def test_a_client_that_is_connected_without_the_login_that_a_target_takes_is_told(home, check_clients):
+    install(home, "claude")
+    main(["connect", "claude-code", "--no-keep-login", "--yes"])
+
+    said = check_clients()
+    assert "note client Claude Code: connected, without its login, which a target of the config would take" in said
+    assert "hint: tandem connect claude-code --keep-login" in said
+    main(["connect", "claude-code", "--keep-login", "--yes"])
+    assert "ok client Claude Code: connected" in check_clients()
+
+
+@pytest.fixture
+def check_clients(capsys):
+    """Runs `tandem check`; answers what was said, on one line."""
+
+    def run() -> str:
+        capsys.readouterr()
+        main(["check"])
+        return " ".join("".join(capsys.readouterr()).split())
+
+    return run
 
 
 def test_a_run_keeps_the_login_unless_the_settings_point_here_without_it(home, capsys):
