@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
+from router.contract.credential import has_plan
 from router.contract.opinions import Insist, Lean, Opinion, PolicyConfig, Rank
 from router.contract.request import RequestView
 from router.contract.rescue import FROM_CALL, SHIPPED
@@ -59,11 +60,14 @@ class BoundaryPolicy:
         if position.tier is None:
             return ()
         if turn.kind is TurnKind.COMPACTION:
+            own = (status.target for status in signals.of_tier(position.tier))
+            if position.tier is Tier.DEEP and has_plan(own, request.headers, request.dialect):
+                return ()  # `side_request` sends it to fast
             return (_stay(position.tier, f"compaction stays with its session on {position.tier}"),)
         if not position.is_running or self._is_closed(signals, position.tier):
             return ()
         if position.has_escalated and position.tier is Tier.DEEP:
-            return (_stay(position.tier, "this turn was moved up to deep and stays there"),)
+            return (_stay(position.tier, _say_stays_up(turn)),)
         if position.tier is Tier.FAST and self._is_in_trouble(signals):
             return ()
         trajectory = turn.trajectory
@@ -140,20 +144,32 @@ def _cold_tokens(signals: Signals, status: TargetStatus) -> int:
 def _say_where(turn: Turn) -> str:
     if turn.goes_on_after:
         return f"continues, after {turn.goes_on_after},"
-    return f"call {turn.trajectory.calls} of" if turn.trajectory.calls else "continues"
+    return f"{_say_calls(turn.trajectory)} into" if turn.trajectory.calls else "continues"
+
+
+def _say_stays_up(turn: Turn) -> str:
+    if turn.kind is TurnKind.FOLLOW_UP:
+        return "continues the last turn, which was moved up to deep"
+    return "this turn was moved up to deep and stays there"
 
 
 def _say_move(signals: Signals) -> str:
     trajectory, deep = signals.turn.trajectory, _soonest(signals, Tier.DEEP)
     cold = _cold_tokens(signals, deep) if deep else 0
     cost = f"; {cold / 1000:.0f}k tokens to read again" if cold >= _TOLD_COLD_TOKENS else ""
-    return f"moved up at call {trajectory.calls}: {_say_work(trajectory)}, more than the ask promised{cost}"
+    # Of a turn that is not remembered nobody knows where it was.
+    moved = "moved up" if signals.turn.position.is_running else "a turn"
+    return f"{moved} after {_say_calls(trajectory)}{_say_edits(trajectory)}, more than the ask promised{cost}"
 
 
-def _say_work(trajectory: Trajectory) -> str:
+def _say_calls(trajectory: Trajectory) -> str:
+    return f"{trajectory.calls} tool call{'s' if trajectory.calls > 1 else ''}"
+
+
+def _say_edits(trajectory: Trajectory) -> str:
     if not trajectory.edits:
-        return "a lot of reading"
-    edits = f"{trajectory.edits} edit{'s' if trajectory.edits > 1 else ''}"
+        return ""
+    edits = f": {trajectory.edits} edit{'s' if trajectory.edits > 1 else ''}"
     return f"{edits} in {trajectory.files} files" if trajectory.files > 1 else edits
 
 

@@ -9,7 +9,8 @@ from msgspec.structs import replace
 from pydantic import Field
 
 from policies.reading import Weights, load_weights, read_weights, written_at
-from router.contract.features import HASHING, MARKS, Features, Offer
+from policies.wording import QUICK_BELOW, read_shapes, say_continued, say_size
+from router.contract.features import HASHING, Features, Offer
 from router.contract.opinions import Lean, Opinion, PolicyConfig
 from router.contract.personal import MARKED, BadTable, PersonalTable, TableUnreadable, load_personal
 from router.contract.request import RequestView
@@ -18,27 +19,12 @@ from router.contract.words import SAID_WRONG, Tier, TurnKind
 
 _MAX_LOG_ODDS = 5.0
 _MAX_KNOWN = 512
-_MAX_REASONS = 3
-_MAX_REASON_CHARS = 60
-_QUICK_BELOW, _LONG_ABOVE = -1.5, -0.7
-"""Between these log-odds a turn is unclear: tiers usually change there."""
 _PLANNED = 0.8
 """Least size of approved, planned work."""
 _MODELS_PROSE = 0.5
 """Models write subagents' instructions: "thoroughly" and "every" mean less there."""
 _LEAST_POINTING, _POINTS_BACK = 0.12, 0.5
 """Chances that words point back: below the first only the words count, and from the second on they say nothing themselves."""
-_LEAST_SHARE = 0.03
-_QUESTION = list(MARKS).index("ends_with_question")
-_QUESTIONS = frozenset(("what is", "how to", "why", "where", "which", "difference", "explain", "meaning", "question"))
-_CHECKS = frozenset("review audit security analyse compare evaluate investigate find debug performance".split())
-_COMMANDS = frozenset("run commit push install show list deploy CI build containers".split())
-_TEXTS = frozenset("write example snippet guide report short proposal".split())
-_EDITS = frozenset(
-    """rename typo bump version comment docstring import whitespace indent semicolon color button label text title padding icon
-    font constant variable flag timeout limit field column link format sort remove add change replace move undo fix""".split()
-)
-_NO_EDITS = ((_QUESTIONS, "quick question"), (_CHECKS, "small check"), (_COMMANDS, "quick command"), (_TEXTS, "short text"))
 _PLANS = frozenset("plan design architecture strategy proposal phases".split())
 _LEAST_PLAN = -3.0
 """Below this, it is only a question: "what's the plan?"."""
@@ -78,6 +64,7 @@ class _Read(NamedTuple):
     complaint: float
     is_plan: bool
     because: str
+    idea: str
     taught: float
     """Log-odds from marked turns like it."""
     opinions: tuple[Lean, ...]
@@ -139,7 +126,7 @@ class LearnedPolicy:
         ask, is_planned = signals.turn.position.ask, signals.turn.position.is_planned
         if ask is None or read.pointing < _LEAST_POINTING or not _sets_off(features, signals, is_planned):
             return None
-        return Lean(ask, _say_continued(ask), names_turn=True, points_back=True)
+        return Lean(ask, say_continued(ask), names_turn=True, points_back=True)
 
     def _weigh(self, features: Features, read: _Read, signals: Signals) -> Lean:
         turn, position, offer = signals.turn, signals.turn.position, signals.offer
@@ -149,12 +136,13 @@ class LearnedPolicy:
                 if offer is not None:
                     return self._answer(features, read, offer, is_after_deep=position.tier is Tier.DEEP)
                 if before is not None and not read.complaint and (read.pointing >= _POINTS_BACK or not read.pointing):
-                    return Lean(before, _say_continued(before), names_turn=True, points_back=True)
+                    return Lean(before, say_continued(before), names_turn=True, points_back=True)
         if not features.has_task:
             return _lean(self._nothing_asked, "looks like a remark", goes_on=position.ask, wants_plan=position.is_planned)
         wants_plan = read.is_plan or turn.is_planning
+        goes_on = max(read.size, _PLANNED) if wants_plan else None
         because = SAID_WRONG if read.complaint and position.tier is not Tier.DEEP else read.because
-        return _lean(read.size, because, goes_on=max(read.size, _PLANNED) if wants_plan else None, wants_plan=wants_plan)
+        return _lean(read.size, because, goes_on=goes_on, wants_plan=wants_plan, idea=read.idea)
 
     def _answer(self, features: Features, read: _Read, offer: Offer, *, is_after_deep: bool) -> Lean:
         """Words that may point back at an offer: the sum of what they say and what was offered."""
@@ -163,8 +151,9 @@ class LearnedPolicy:
         if read.complaint and not is_after_deep:
             return _lean(odds, SAID_WRONG)
         if read.pointing < _POINTS_BACK:
-            return _lean(odds, self._say(odds, features, is_later=True))
-        size = "long" if odds > _QUICK_BELOW else "quick"
+            because, idea = self._say(odds, features, is_later=True)
+            return _lean(odds, because, idea=idea)
+        size = "long" if odds > QUICK_BELOW else "quick"
         return Lean(odds, f"takes up an offer of {size} work", names_turn=True, points_back=True)
 
     def _read(self, features: Features, is_later: bool) -> _Read:
@@ -184,11 +173,12 @@ class LearnedPolicy:
         else:
             size = weights.first.read(features)
         is_plan = size > _LEAST_PLAN and not _PLANS.isdisjoint(map(_phrase_of, features.concepts))
-        because = self._say(size, features, is_later=is_later)
+        because, idea = self._say(size, features, is_later=is_later)
         taught = self._personal.weigh(features.pieces) if self._personal is not None and features.has_task else 0.0
-        plain = _lean(size, because, goes_on=max(size, _PLANNED) if is_plan else None, wants_plan=is_plan)
+        plain = _lean(size, because, goes_on=max(size, _PLANNED) if is_plan else None, wants_plan=is_plan, idea=idea)
         is_plain = features.has_task and pointing < _LEAST_POINTING and not complaint
-        return _Read(size, pointing, complaint, is_plan, because, taught, self._make_opinions(plain, taught), is_plain)
+        opinions = self._make_opinions(plain, taught)
+        return _Read(size, pointing, complaint, is_plan, because, idea, taught, opinions, is_plain)
 
     def _find_ask(self, signals: Signals) -> tuple[float | None, bool]:
         """The last ask's size and whether it wanted a plan: as remembered, else read again from the conversation."""
@@ -201,14 +191,11 @@ class LearnedPolicy:
                 return max(read.size, _PLANNED) if read.is_plan else read.size, read.is_plan
         return None, False
 
-    def _say(self, size: float, features: Features, *, is_later: bool) -> str:
-        """What the turn looks like: our phrases, never the person's words."""
-        if _QUICK_BELOW <= size < _LONG_ABOVE:
-            return "unclear whether quick or long"
-        is_quick = size < _QUICK_BELOW
-        reasons = _find_reasons(-1.0 if is_quick else 1.0, self._weights.read_shares(features, is_later=is_later))
-        looks = f"looks like a {_name_quick(features, reasons)}" if is_quick else "looks like a long task"
-        return f"{looks}: {', '.join(reasons)}" if reasons else looks
+    def _say(self, size: float, features: Features, *, is_later: bool) -> tuple[str, str]:
+        """What the turn looks like, and the idea that says most."""
+        weights = self._weights
+        shapes = read_shapes(weights.later if is_later else weights.first, features)
+        return say_size(size, features, {**weights.read_shares(features, is_later=is_later), **shapes})
 
 
 def find_weights(path: str = "") -> Weights:
@@ -241,38 +228,10 @@ def find_personal(config: LearnedConfig) -> tuple[PersonalTable | None, tuple[st
     return table, (f"{config.personal}: was fitted to other weights; it is used, and tandem tune --apply fits it again",)
 
 
-def _lean(odds: float, because: str, *, goes_on: float | None = None, wants_plan: bool = False) -> Lean:
-    return Lean(odds, because, names_turn=True, goes_on=goes_on, wants_plan=wants_plan)
+def _lean(odds: float, because: str, *, goes_on: float | None = None, wants_plan: bool = False, idea: str = "") -> Lean:
+    return Lean(odds, because, names_turn=True, goes_on=goes_on, wants_plan=wants_plan, idea=idea)
 
 
 def _sets_off(features: Features, signals: Signals, is_planned: bool) -> bool:
     """Whether the words set off work: a nod ("ok", "👍") does so only if it approves a plan or answers a question."""
     return features.has_task or is_planned or (signals.offer is not None and signals.offer.is_question)
-
-
-def _say_continued(odds: float) -> str:
-    return "continues a long task" if odds > _QUICK_BELOW else "continues a quick turn"
-
-
-def _name_quick(features: Features, reasons: list[str]) -> str:
-    """The kind of quick turn: an edit only if there is something to edit."""
-    if features.marks[_QUESTION]:
-        return "quick question"
-    named = [*map(_phrase_of, features.concepts)]
-    for phrase in (*named[:1], *reasons, *named):
-        for kinds, name in _NO_EDITS:
-            if phrase in kinds:
-                return name
-        if phrase in _EDITS:
-            return "quick edit"
-    return "quick turn"
-
-
-def _find_reasons(sign: float, shares: dict[str, float]) -> list[str]:
-    found = [(share * sign, phrase) for phrase, share in shares.items() if share * sign > _LEAST_SHARE]
-    found.sort(reverse=True)
-    reasons: list[str] = []
-    for _, phrase in found[:_MAX_REASONS]:
-        if sum(map(len, reasons)) + len(phrase) <= _MAX_REASON_CHARS:
-            reasons.append(phrase)
-    return reasons

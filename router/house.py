@@ -12,6 +12,7 @@ from router.contract.exchange import IDEMPOTENCY_KEY, Arrival, CancelReason, Com
 from router.contract.facts import Decided, Ending, Read, Settled
 from router.contract.keys import check_caller
 from router.contract.request import JsonObject, RequestView
+from router.contract.signals import Turn
 from router.contract.sinks import AnswerSink, Copy, watch
 from router.contract.words import Outcome
 from router.decide.alternatives import foresee, worth_of_a_count
@@ -101,17 +102,16 @@ class House:
             await exchange.company.join()
         if (local := answer_locally(exchange, given, view, plan, state, caller)) is not None:
             return await local
-        decided = await self._decide(plan, view, exchange)
+        decided = await self._decide(plan, view, await self._off_loop(read_turn, view), exchange)
         exchange.note(decided)
         if exchange.company is not None:
             await exchange.company.catch_up()
         reply = reply_to(exchange, given, caller)
         return reply.finish(await self._dispatch(plan, exchange, decided, reply.sink))
 
-    async def _decide(self, plan: Plan, view: RequestView, exchange: Exchange | None = None) -> Decided:
-        """Turn → session → signals → opinions → choice → foresight → second opinion. Without an exchange, nobody is waiting."""
+    async def _decide(self, plan: Plan, view: RequestView, turn: Turn, exchange: Exchange | None = None) -> Decided:
+        """Session → signals → opinions → choice → foresight → second opinion. Without an exchange, nobody is waiting."""
         state, rules, alias = self.state, plan.rules, plan.models.resolve(view.model)
-        turn = await self._off_loop(read_turn, view)
         session = await state.memory.recall(view, turn, alias)
         if session.origins:
             view = replace(view, origins=session.origins)
@@ -143,16 +143,31 @@ class House:
 
     async def decide(self, arrival: Arrival, plan: Plan | None = None) -> Decided:
         """The first half of the road alone, without anyone being called or anything remembered."""
-        plan, exchange, off_loop = plan or self.plan, self.begin(arrival), self._off_loop
-        view = await restore_history(exchange, await off_loop(read_request, arrival), self.state.responses, plan.targets)
-        return await self._decide(plan, await off_loop(apply_tier_lines, view) if plan.applies_tier_lines else view)
+        plan = plan or self.plan
+        view, turn = await self._read(arrival, plan)
+        return await self._decide(plan, view, turn)
 
     async def explain(self, arrival: Arrival, plan: Plan | None = None) -> JsonObject:
-        """The decision in full, with what the request would lose on its way to each target."""
-        decided, plan = await self.decide(arrival, plan), plan or self.plan
+        """The decision in full, with what the request would lose on its way to each target.
+
+        `x-tandem-session` may also be the name of a remembered session, as `tandem why` shows it.
+        """
+        plan = plan or self.plan
+        view, turn = await self._read(arrival, plan)
+        named = view.overrides.session
+        if named and await self.state.memory.knows(view.caller, named):
+            turn = replace(turn, session=named)
+        decided = await self._decide(plan, view, turn)
         decision = decided.decision if plan.adviser is None else plan.adviser.consider(decided).decision
         losses = ((name, plan.dispatcher.find_losses(decided.view, name)) for name in decision.targets)
         return {**explain(decision), "drops": {name: list(lost) for name, lost in losses if lost}}
+
+    async def _read(self, arrival: Arrival, plan: Plan) -> tuple[RequestView, Turn]:
+        exchange, off_loop = self.begin(arrival), self._off_loop
+        view = await restore_history(exchange, await off_loop(read_request, arrival), self.state.responses, plan.targets)
+        if plan.applies_tier_lines:
+            view = await off_loop(apply_tier_lines, view)
+        return view, await off_loop(read_turn, view)
 
     def move_deadlines(self, seconds: float) -> None:
         """Give all requests under way the time of a pause, in which this process could not work on them."""

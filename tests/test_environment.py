@@ -130,7 +130,7 @@ from tests.tools.running import running
 
 COSTLY = ("fastapi", "starlette", "anyio", "opentelemetry", "pydantic.v1", "http.client", "urllib.request", "router.past")
 COSTLY += ("hiredis", "redis", "asyncpg", "router.stores.valkey", "router.stores.postgres")
-COSTLY += ("router.page.others",)
+COSTLY += ("router.page.others", "backports.zstd", "compression.zstd")
 COSTLY += ("router.limits.shared_quota", "router.limits.shared_budgets")
 
 async def main(folder):

@@ -206,7 +206,6 @@ _CLOCK_TESTS = {
     "test_a_body_at_a_fair_pace_may_take_its_time",
     "test_a_message_that_comes_at_a_fair_pace_may_take_its_time",
     "test_without_free_file_handles_callers_wait_without_a_busy_loop_and_are_served_later",
-    "test_a_trouble_that_all_workers_see_is_reported_once",
 }
 """Tests in which a time must pass, because a limit by the clock is what they are about."""
 

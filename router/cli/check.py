@@ -130,7 +130,7 @@ def _look(arguments: argparse.Namespace, loaded: LoadedConfig) -> list[Finding]:
         findings += [look_at_python(), look_at_tokenizer()]
     if not arguments.live:
         return [*findings, *describe(loaded)]
-    models = sum(plan.is_model for plan in loaded.targets)
+    models = sum(plan.is_model and not plan.target.is_plan for plan in loaded.targets)
     if models and not arguments.no_calls:
         say(f"asking {plural(models, 'target')} for a short answer, which costs a few tokens (--no-calls skips this)")
     return [

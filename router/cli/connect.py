@@ -5,13 +5,13 @@ import difflib
 import sys
 
 from router.cli import Ended
-from router.cli.common import add_config_argument, add_yes_argument, command_name, load_in_use, say
+from router.cli.common import add_config_argument, add_yes_argument, command_name, init_command, load_in_use, say
 from router.cli.routers import is_listening
 from router.cli.service import find_service
 from router.cli.service import run as run_service
-from router.cli.setup.facts import ask_codex, mcp_facts, open_store, read_facts, shell_here
+from router.cli.setup.facts import ask_codex, logins_taken, mcp_facts, notice_login, open_store, read_facts, shell_here
 from router.cli.setup.interview import confirm, offer
-from router.cli.setup.reach import ClientKey, read_key
+from router.cli.setup.reach import ClientKey, read_key, warn_if_readable
 from router.config.faults import close_to
 from router.config.folders import NoHome
 from router.config.load import LoadedConfig
@@ -26,7 +26,7 @@ from router.connect.change import (
     undo,
 )
 from router.connect.pointing import address_pattern, where_it_points
-from router.connect.recipe import Facts, Recipe, known_clients, load_recipe
+from router.connect.recipe import Facts, Login, Recipe, known_clients, load_recipe
 from router.connect.run import run_client
 from router.connect.store import Busy, Store
 from router.sessions.clients import NICKNAMES
@@ -34,11 +34,12 @@ from router.sessions.clients.codex import STORED_MODELS
 from router.telemetry.colour import GREEN, RED, paint
 
 TAKES_REST = True
-_CODEX = "codex"
+_PAGE = "docs/how-to/keep-your-plans-login.md"
 EXAMPLES = (
     "connect",
     "connect codex",
     "connect --mcp claude-code",
+    "connect claude-code --keep-login",
     "connect claude-code --undo",
     "connect --run codex --url http://127.0.0.1:4001 -- exec 'fix the typo'",
     "connect codex --url https://router.example --key-env TANDEM_KEY",
@@ -65,6 +66,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="also give the client tools to delegate tasks to the router and to collect the results (tandem mcp)",
     )
+    parser.add_argument(
+        "--keep-login",
+        action=argparse.BooleanOptionalAction,
+        help="the client keeps its own login with a plan (Claude Code, Codex), for a target with billing: plan",
+    )
     add_yes_argument(parser, ": change the files")
     parser.add_argument("--undo", action="store_true", help="undo what it changed; your own settings stay")
     parser.add_argument("--print", action="store_true", help="print what would be written, and change no file")
@@ -89,10 +95,14 @@ def _refuse_misuse(arguments: argparse.Namespace) -> None:
         raise Ended(2, f"{arguments.arguments[0]}: only --run takes arguments for the client")
     if sum((arguments.undo, arguments.print, arguments.run)) > 1:
         raise Ended(2, "use only one of --undo, --print and --run")
+    if arguments.keep_login is not None and arguments.undo:
+        raise Ended(2, "--undo takes no --keep-login: a login stays as it is")
     if arguments.mcp and (arguments.undo or arguments.run):
         why = "--undo removes the tools together with the connection" if arguments.undo else "--run changes no file"
         raise Ended(2, f"--mcp cannot be used with --{'undo' if arguments.undo else 'run'}: {why}")
-    if arguments.client is None and (arguments.undo or arguments.print or arguments.run or arguments.mcp):
+    if arguments.client is None and (
+        arguments.undo or arguments.print or arguments.run or arguments.mcp or arguments.keep_login
+    ):
         raise Ended(2, "name a client, as in tandem connect codex")
 
 
@@ -110,13 +120,58 @@ def _load(arguments: argparse.Namespace) -> LoadedConfig:
 
 def _point(recipe: Recipe, arguments: argparse.Namespace) -> int:
     loaded, key, store = _load(arguments), read_key(arguments.key_env), open_store()
+    recipe = _choose_login(recipe, loaded, store, arguments)
     _check_key(recipe, loaded, key, arguments)
-    facts = read_facts(loaded, arguments.url, ask_codex() if recipe.client == _CODEX else (), key)
+    facts = read_facts(loaded, arguments.url, ask_codex() if recipe.lists_models else (), key)
+    if recipe.keeps_login:
+        warn_if_readable(facts["url"], "login")
     if arguments.run:
         return _run(recipe, facts, arguments.arguments)
     if _wants_mcp(recipe, store, arguments):
         facts = {**facts, **mcp_facts(facts)}
     return _print(recipe, facts) if arguments.print else _connect(recipe, facts, store, arguments)
+
+
+def _choose_login(recipe: Recipe, loaded: LoadedConfig, store: Store, arguments: argparse.Namespace) -> Recipe:
+    """The recipe that keeps the client's login, if that is meant. Raises `Ended`."""
+    login, wanted = recipe.login, arguments.keep_login
+    if login is None:
+        if wanted:
+            able = ", ".join(client for client in known_clients() if load_recipe(client).login)
+            raise Ended(2, f"{recipe.name} has no login that the router could pass on\n  hint: clients that have one: {able}")
+        return recipe
+    try:
+        record = store.load(recipe.client)
+    except OSError as error:
+        raise _say_why(error) from error
+    has_target = login.vendor in logins_taken(loaded)
+    if wanted is None and record.entries:
+        wanted = record.keeps_login
+    if wanted is None:
+        wanted = notice_login(recipe) and _asks_for_login(recipe, login, arguments, has_target=has_target)
+    elif wanted and not notice_login(recipe):
+        say(f"{recipe.name} is not logged in with a plan: {login.log_in}")
+    if not wanted:
+        return recipe
+    if not has_target and arguments.url is None:
+        hint = f"{init_command()} --plan {login.plan} writes one ({_PAGE}); --no-keep-login connects it without"
+        raise Ended(2, f"the config has no target for the login of {recipe.name}\n  hint: {hint}")
+    if arguments.run and record.entries and not record.keeps_login:
+        hint = f"{command_name()} connect {recipe.client} --keep-login changes that"
+        raise Ended(2, f"the settings of {recipe.name} point it here without its login\n  hint: {hint}")
+    return login.kept
+
+
+def _asks_for_login(recipe: Recipe, login: Login, arguments: argparse.Namespace, *, has_target: bool) -> bool:
+    """Which connection is meant, for a client that is logged in: by the config and, on a terminal, by the person."""
+    if not has_target:
+        say(f"{recipe.name} is logged in with a plan. Connected like this it does not use the plan, until --undo.")
+        say(f"  To use it through the router: {init_command()} --plan {login.plan} ({_PAGE})")
+        return False
+    if not (arguments.yes or arguments.print or arguments.run):
+        return offer(f"{recipe.name} is logged in with a plan. Keep this login, for the router to pass on?", usual=True)
+    say(f"{recipe.name} is logged in with a plan and keeps this login (--no-keep-login connects it without)")
+    return True
 
 
 def _wants_mcp(recipe: Recipe, store: Store, arguments: argparse.Namespace) -> bool:
@@ -161,7 +216,7 @@ def _list(facts: Facts) -> int:
 
 def _print(recipe: Recipe, facts: Facts) -> int:
     # Keys are never printed: a variable's name stands for them.
-    facts = {**facts, "key_value": facts["shell_key"]}
+    facts = {**facts, "key_value": facts["shell_key"], "own_key": facts["own_key"] and facts["shell_key"]}
     for file, piece in pieces(recipe, facts, shell_here()):
         print(f"# {file.find()}")
         for text in piece.values():
@@ -179,8 +234,10 @@ def _connect(recipe: Recipe, facts: Facts, store: Store, arguments: argparse.Nam
             _show(changes, facts["key_value"] if facts["key_env"] else "")
             if not arguments.yes and not confirm(f"Point {recipe.name} at {facts['url']}?"):
                 return 1
-            if recipe.client == _CODEX and facts["catalogue"]:
+            if recipe.lists_models and facts["catalogue"]:
                 store.keep_own(recipe.client, STORED_MODELS.name, facts["codex_models"])
+            elif recipe.keeps_login:
+                store.drop_own(recipe.client, STORED_MODELS.name)
             connect(recipe, changes, store, facts["key_env"], has_mcp="mcp" in facts)
     except (CannotConnect, Busy, OSError) as error:
         raise _say_why(error) from error
@@ -207,6 +264,8 @@ def _say_when_away(recipe: Recipe, url: str, arguments: argparse.Namespace) -> i
 
 def _say_what_follows(recipe: Recipe, facts: Facts) -> None:
     say(f"{recipe.name} is connected to {facts['url']}. To undo: {command_name()} connect {recipe.client} --undo")
+    if recipe.keeps_login:
+        say("  It keeps its login, which the router passes to the plan's own vendor and to nobody else.")
     say(f"  To choose a tier: {recipe.choose}")
     for line in recipe.after.splitlines():
         say(f"  {line}")
@@ -216,9 +275,9 @@ def _say_what_follows(recipe: Recipe, facts: Facts) -> None:
         _say_where_the_key_is(recipe, facts["key_env"])
     if recipe.command and not recipe.is_installed:
         say(f"  {recipe.command} is not installed: {recipe.install}")
-    if recipe.client == _CODEX and facts["catalogue"]:
+    if recipe.lists_models and facts["catalogue"]:
         say("  Its prompt and tools are copied from the installed Codex: run this again after an upgrade.")
-    elif recipe.client == _CODEX:
+    elif recipe.lists_models:
         say("  Codex did not print its models (codex debug models): its context windows are not set, its prompt is its own.")
         say(f"  To set them: {command_name()} connect codex, once it is installed or upgraded")
 

@@ -6,7 +6,7 @@ import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from router.cli import Ended
@@ -22,6 +22,7 @@ from router.cli.setup.around import (
     say_windows,
     with_local_model,
 )
+from router.cli.setup.engines import Reached
 from router.cli.setup.findings import look_at_windows
 from router.cli.setup.interview import Interview
 from router.cli.setup.presets import Offer, Presets, read_presets
@@ -29,7 +30,7 @@ from router.config.faults import close_to
 from router.config.load import ConfigError, check_config, default_text
 from router.config.reading import EnvFileUnreadable, read_env_file
 from router.connect import KEY
-from router.connect.recipe import installed_clients, load_recipe
+from router.connect.recipe import installed_clients, known_clients, load_recipe
 from router.contract.extras import how_to_install
 from router.contract.words import Tier
 from router.wiring.build import known_names
@@ -38,6 +39,7 @@ EXAMPLES = (
     "init",
     "init --yes",
     "init --yes --fast groq --deep anthropic --deep openai",
+    "init --plan claude",
     "init --print --offline",
 )
 _LOCAL_AT_PORT = re.compile(r"[a-z]+-\d+")
@@ -58,11 +60,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             metavar="PROVIDER[:MODEL]",
             help=f"a provider for {tier}; may be repeated",
         )
+    parser.add_argument(
+        "--plan",
+        action="append",
+        choices=("claude", "chatgpt"),
+        help="deep is the plan that Claude Code or Codex is logged in with; --deep adds providers for when it is used up",
+    )
     parser.add_argument("--offline", action="store_true", help="do not ask providers or local servers for their models")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    output, presets = Path(arguments.output), read_presets()
+    output, presets = Path(arguments.output), read_presets().with_plans(plans := dict.fromkeys(arguments.plan or ()))
     if problem := _find_usage_problem(arguments, output, presets):
         raise Ended(2, problem)
     try:
@@ -76,6 +84,8 @@ def run(arguments: argparse.Namespace) -> int:
     refused = [one for name, one in around.items() if name not in found]
     for one in refused:
         say(f"  hint: {one.provider.title}: {one.reached.hint}")
+    for plan in (presets.plans[name][Tier.DEEP].provider for name in plans):
+        found[plan.name] = Found(plan, "", Reached())
     has_others = say_litellm_keys(presets, values)
     if refused and not found:
         hint = f"{command_name()} init --offline writes a config without asking them"
@@ -98,7 +108,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.print:
         print(written, end="")
         return 0
-    return _write(output, written, is_simulated=not any(chosen.values()))
+    is_all_plan = all(offer.provider.is_plan for offers in chosen.values() for offer in offers)
+    return _write(output, written, _list_connections(plans, with_others=not is_all_plan), is_simulated=not any(chosen.values()))
 
 
 def _find_usage_problem(arguments: argparse.Namespace, output: Path, presets: Presets) -> str:
@@ -144,7 +155,8 @@ def _choose(
             wanted = [
                 (here.get(name) or presets.find(tier, name, serves_both=name in others), model) for name, _, model in named
             ]
-            chosen[tier] = [_name_model(offer, model, found) for offer, model in wanted if offer is not None]
+            paid = [offer for offer in usable[tier] if offer.provider.is_plan and tier is Tier.DEEP]
+            chosen[tier] = paid + [_name_model(offer, model, found) for offer, model in wanted if offer is not None]
         else:
             hosted = [offer for offer in usable[tier] if not offer.provider.is_local]
             chosen[tier] = _ask_offers(tier, hosted, local, found, interview)
@@ -158,9 +170,11 @@ def _choose(
 def _ask_offers(
     tier: Tier, hosted: list[Offer], local: LocalOffers, found: Mapping[str, Found], interview: Interview
 ) -> list[Offer]:
-    """Proposed ones come first and are the default."""
-    proposed = [*hosted, *local.proposed[tier]]
-    others = [offer for offer in local.all if offer not in proposed] if proposed else []
+    """Proposed ones come first and are the default. Next to a plan, nothing that costs more is."""
+    proposed = [offer for offer in hosted if offer.provider.is_plan] or [*hosted, *local.proposed[tier]]
+    others = [offer for offer in (*hosted, *local.all) if offer not in proposed] if proposed else []
+    if others and proposed[0].provider.is_plan:
+        say(f"{tier} is your plan alone; --{tier} {others[0].provider.name} adds one for when it is used up")
     offers = [*proposed, *others]
     count = Counter(offer.provider.title for offer in offers)
     where = (f" at {offer.provider.base_url}" if count[offer.provider.title] > 1 else "" for offer in offers)
@@ -191,7 +205,7 @@ def _pick(offer: Offer, found: Mapping[str, Found]) -> str:
 def _ask_model(offer: Offer, found: Mapping[str, Found], interview: Interview) -> Offer:
     listed = found[offer.provider.name].reached.models
     usual = _pick(offer, found)
-    if offer.provider.is_local and len(listed) == 1:
+    if offer.provider.is_plan or (offer.provider.is_local and len(listed) == 1):
         return offer
     if listed and usual not in listed:
         say(f"{offer.provider.title} does not list {usual} or anything like it: set its model by hand")
@@ -233,6 +247,7 @@ def _say_nothing_found(presets: Presets, *, has_others: bool) -> None:
     which = "no key that it can use" if has_others else "no key"
     say(f"found {which} and no local server: keeping the simulated tiers")
     say(f"  hint: set one of {', '.join(variables)}, in the environment or in .env, and run tandem init again")
+    say("  hint: --plan claude or --plan chatgpt uses the plan that Claude Code or Codex is logged in with")
 
 
 def _compose(text: str, chosen: Mapping[Tier, Sequence[Offer]], found: Mapping[str, Found]) -> str:
@@ -251,7 +266,7 @@ def _compose(text: str, chosen: Mapping[Tier, Sequence[Offer]], found: Mapping[s
     )
 
 
-def _write(output: Path, text: str, *, is_simulated: bool) -> int:
+def _write(output: Path, text: str, connections: Sequence[tuple[str, str]], *, is_simulated: bool) -> int:
     fresh = output.with_name(f".{output.name}.new")
     mode = output.stat().st_mode & 0o755 if output.exists() else 0o600  # keys may be added later
     try:
@@ -265,8 +280,7 @@ def _write(output: Path, text: str, *, is_simulated: bool) -> int:
         with contextlib.suppress(OSError):
             fresh.unlink()
         raise Ended(1, f"cannot write {output}: {error.strerror}\n  hint: --output FILE writes to another file") from error
-    clients = installed_clients() or (load_recipe("codex"),)
-    steps = [("serve", "runs the router"), *((f"connect {recipe.client}", f"points {recipe.name} at it") for recipe in clients)]
+    steps = [("serve", "runs the router"), *connections]
     if not is_simulated:
         steps.insert(0, ("check --live", "checks that every target answers"))
     say(f"wrote {output}. Next:")
@@ -274,3 +288,12 @@ def _write(output: Path, text: str, *, is_simulated: bool) -> int:
     for step, what in steps:
         say(f"  {command_name()} {step:<{width}}  {what}")
     return 0
+
+
+def _list_connections(plans: Collection[str], *, with_others: bool) -> list[tuple[str, str]]:
+    """Clients with a chosen plan first, installed or not. Other clients cannot use a plan."""
+    having = [recipe for recipe in map(load_recipe, known_clients()) if recipe.login and recipe.login.plan in plans]
+    kept = [(f"connect {recipe.client} --keep-login", f"points {recipe.name} at it, with its login") for recipe in having]
+    others = [recipe for recipe in installed_clients() if recipe not in having] if with_others or not having else []
+    plain = others or ([] if having else [load_recipe("codex")])
+    return [*kept, *((f"connect {recipe.client}", f"points {recipe.name} at it") for recipe in plain)]

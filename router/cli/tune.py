@@ -12,19 +12,32 @@ from router.cli.common import add_config_argument, add_old_option, load_in_use, 
 from router.cli.config_file import NewRule, add_rules, change_config, set_values
 from router.cli.past.applied import Record, record_path, undo
 from router.cli.past.history import PastFiles, add_history_arguments, find_history, without_collection
-from router.cli.past.tuning import as_json, kinds_json, list_kinds, readable, say_merged, taught_json, write_taught
+from router.cli.past.tuning import (
+    as_json,
+    kinds_json,
+    list_kinds,
+    readable,
+    say_merged,
+    taught_json,
+    write_offsets,
+    write_taught,
+)
 from router.cli.progress import Progress
 from router.config.load import LoadedConfig
 from router.contract.decision import ESTIMATE
+from router.contract.economics import Offset
 from router.contract.features import pack_places
 from router.contract.personal import BadTable, PersonalTable, TableUnreadable, load_personal
 from router.contract.stores import StoreUnusable
 from router.past.cases import Case, Sample
 from router.past.marks import Taught, merge
+from router.past.offsets import learn_offsets
 from router.past.replay import choose_again, choose_from_kept, quiet
 from router.past.tune import RESAMPLINGS, Fit, Tuning, as_sample, say_what_lacks, teach, tune, without_taught
+from router.past.work import read_work
 from router.screen.figures import plural
 from router.stores.sqlite.marks import keep_places
+from router.stores.sqlite.past import SqliteEntryReader
 from router.telemetry import events
 from router.wiring.build import build_house
 
@@ -70,21 +83,41 @@ def run(arguments: argparse.Namespace) -> int:
         tuning = tune(rest, present, progress.advance)
     if tuning is not None and taught is not None and _takes_offset(tuning, arguments):
         taught = teach(samples, tuning.fitted, weights)  # marked turns must land over the new line
-    _show(arguments, tuning, taught, present, rest)
+    _show(arguments, tuning, taught, present, rest, _read_offsets(history, loaded))
     return _apply(arguments, tuning, taught, loaded, history) if arguments.apply else 0
 
 
+def _read_offsets(history: PastFiles, loaded: LoadedConfig) -> Mapping[str, Offset]:
+    """What a router learns of each caller by itself."""
+    decision = loaded.config.decision
+    if history.ledger is None or not decision.personal:
+        return {}
+    try:
+        work = read_work(SqliteEntryReader(history.ledger), time.time(), loaded.weights_fingerprint)
+    except StoreUnusable:  # it could be read a moment ago
+        return {}
+    return learn_offsets(work.sized, decision)
+
+
 def _show(
-    arguments: argparse.Namespace, tuning: Tuning | None, taught: Taught | None, present: Fit, samples: list[Sample]
+    arguments: argparse.Namespace,
+    tuning: Tuning | None,
+    taught: Taught | None,
+    present: Fit,
+    samples: list[Sample],
+    offsets: Mapping[str, Offset],
 ) -> None:
     lacking = "" if tuning is not None else f"too little history: {say_what_lacks(samples)}"
     if lacking:
         say(f"{lacking}. {'Rules and values stay as they are' if taught else 'Nothing was changed'}")
     if arguments.json:
-        print_json({**as_json(tuning, present, len(samples), lacking), "marks": taught_json(taught) if taught else None})
+        marks = taught_json(taught) if taught else None
+        callers = {caller: offset._asdict() for caller, offset in offsets.items()}
+        print_json({**as_json(tuning, present, len(samples), lacking), "marks": marks, "callers": callers})
         return
     parts = [readable(tuning)] if tuning is not None else []
     parts += [write_taught(taught)] if taught is not None else []
+    parts += [write_offsets(offsets)] if offsets else []
     if parts:
         print("\n\n".join(parts))
 

@@ -7,9 +7,10 @@ from pydantic import Field, field_validator
 
 from router.config.settings import ExtraValue, Settings, find_address_fault, fits_header
 from router.contract.block import Stated
+from router.contract.plan_use import UseUpTo
 from router.contract.relay import Tls
 from router.contract.target import Price, Quota, Speed, Timeouts
-from router.contract.words import Feature
+from router.contract.words import Feature, Vendor
 
 OPTIONS = "options"
 OPTIONS_ALIAS = "simulated"
@@ -36,6 +37,13 @@ class TargetSettings(Settings):
     api_key: str | None = None
     """Its API key as env:NAME, read from the environment or from .env next to the config. Leave it out for a server without
     keys. `caller` passes on the caller's own key, to this target only. Spaces and line breaks around the value are ignored."""
+    accepts_keys_of: tuple[Vendor, ...] = ()
+    """Whose keys and logins a target with api_key: caller takes: anthropic, openai, chatgpt. Callers' credentials of another
+    vendor never go there. Known from a vendor's own address, and from the adapter at an address of your machine or network.
+    Name it for a gateway."""
+    billing: Literal["tokens", "plan"] = "tokens"
+    """`plan`: the person's own plan pays, by the login that their client sends (Claude Code, Codex). Requests and answers then
+    pass unchanged, in the client's own dialect only. Needs api_key: caller."""
     headers: dict[str, ExtraValue] = Field(default_factory=dict, max_length=50)
     """Headers sent with every request to it, for gateways that need them: {x-portkey-provider: openai}. A value may be env:NAME
     or Bearer env:NAME, and is then read like api_key."""
@@ -57,7 +65,11 @@ class TargetSettings(Settings):
     typical: Annotated[dict[str, float], Stated(Speed)] = Field(default_factory=dict)
     """Its usual speed, expected before it has been measured and after a long time without use."""
     price: Price | None = None
-    """What it costs. Looked up like window_tokens when absent."""
+    """What it costs. Looked up like window_tokens when absent. With billing: plan it is the list price: tokens cost nothing,
+    and this is what they are worth."""
+    use_up_to: UseUpTo | None = None
+    """With billing: plan, how much of a person's windows Tandem uses while another target can serve, in per cent:
+    {five_hours: 90, week: 95}. By default all of it."""
     quota: Quota | None = None
     """What its provider allows."""
     effort: dict[str, str] = Field(default_factory=dict)
@@ -104,7 +116,8 @@ class TierSettings(Settings):
     targets: tuple[TargetSettings, ...] = Field(min_length=1, max_length=100)
     """The models of this tier."""
     instructions: str = Field(default="", max_length=20_000)
-    """Text added at the end of the system prompt for turns on this tier. Off by default."""
+    """Text added at the end of the system prompt for turns on this tier, except on targets with billing: plan. Off by
+    default."""
 
 
 class TiersSettings(Settings):

@@ -17,12 +17,12 @@ from router.config.secrets import SecretChecker
 from router.config.target_settings import OPTIONS, OPTIONS_ALIAS, TargetSettings
 from router.contract.extras import how_to_install
 from router.contract.limits import Limits
-from router.contract.relay import AdapterSettings, Endpoint, ExtraField, Tls
+from router.contract.relay import AdapterSettings, Endpoint, ExtraField, Tls, is_local
 from router.contract.secret import Secret
-from router.contract.target import Price, Speed, Target, Timeouts
-from router.contract.words import DEFAULT_DIALECT, Dialect, Feature, Tier
+from router.contract.target import Price, Speed, Target, Timeouts, price_of_plan
+from router.contract.words import DEFAULT_DIALECT, Dialect, Feature, Tier, Vendor
 from router.dialects.fitting import Fit
-from router.dialects.hosts import caches_when_asked, quirks_of
+from router.dialects.hosts import PLAN_DIALECTS, caches_when_asked, quirks_of, vendor_at
 from router.dialects.table import SPECS
 
 TYPICAL_SPEED = {
@@ -32,7 +32,8 @@ TYPICAL_SPEED = {
 """Assumed before a target is measured. The tiers must differ, or no turn would go to fast."""
 
 
-_TRANSPORT = "upstream_transport"
+_TRANSPORT, _BILLING, _PLAN = "upstream_transport", "billing", "plan"
+_ACCEPTED_BY_PLANS = frozenset(Feature) - {Feature.COMPLETIONS, Feature.CACHE_CONTROL}
 _VARIABLE = re.compile(r"\$\{?[A-Za-z_]|\{\{|os\.environ")
 _CALLS = ("/chat/completions", "/completions", "/responses", "/messages/count_tokens", "/messages", "/models", "/embeddings")
 """Paths of calls, longer ones before their endings."""
@@ -109,7 +110,9 @@ def read_prices(blocks: Sequence[TargetBlock], known: Known) -> dict[str, Price]
     for block in blocks:
         name, stated = block.settings.name, block.settings.price
         adapter, of_table = adapters[name], facts.get(block.table_name)
-        if stated is not None:
+        if block.settings.billing == _PLAN:
+            prices[name] = price_of_plan(stated)
+        elif stated is not None:
             prices[name] = stated
         elif "price" in _unstated(block, adapter) and of_table is not None and of_table.price is not None:
             prices[name] = of_table.price
@@ -153,11 +156,12 @@ class TargetChecker:
         headers, query = self._check_extra(block, adapter, secrets, key)
         tls = self._check_tls(block, adapter)
         over_websocket = self._check_transport(block, adapter, dialect)
+        vendors = self._check_billing(block, adapter, dialect, key)
         options = self._check_options(block, adapter)
         if len(self.faults) > before or options is None:
             return None
         looked_up = _look_up(block, adapter, self.facts)
-        target = _make_target(block, adapter, dialect, options, self.limits, looked_up)
+        target = _make_target(block, adapter, dialect, options, self.limits, {**looked_up, "accepts_keys_of": vendors})
         return TargetPlan(
             target=target,
             adapter=adapter.name,
@@ -234,6 +238,45 @@ class TargetChecker:
             self._add(block, _TRANSPORT, "websocket is not supported for this target's dialect", f"set dialect: {able}")
         return True
 
+    def _check_billing(
+        self, block: TargetBlock, adapter: KnownAdapter, dialect: Dialect | None, key: Secret | None
+    ) -> frozenset[Vendor]:
+        """Whose credentials the target takes of its callers."""
+        settings = block.settings
+        is_callers, is_plan = key is not None and key.is_callers, settings.billing == _PLAN
+        if settings.accepts_keys_of and not is_callers:
+            self._add(block, "accepts_keys_of", "only for targets that take callers' keys", "set api_key: caller, or remove it")
+        if settings.use_up_to is not None and not is_plan:
+            self._add(block, "use_up_to", "only for a target with billing: plan", "set billing: plan, or remove it")
+        if is_plan and not is_callers:
+            self._add(block, _BILLING, "a plan is paid by the login of each caller", "set api_key: caller")
+        vendors = _vendors_of(block, adapter) if is_callers else frozenset()
+        if is_plan and is_callers:
+            self._check_plan(block, adapter, dialect, vendors)
+        return vendors
+
+    def _check_plan(
+        self, block: TargetBlock, adapter: KnownAdapter, dialect: Dialect | None, vendors: frozenset[Vendor]
+    ) -> None:
+        """A plan is one vendor's, is reached in that vendor's own dialect, and gets nothing but what its client sent."""
+        settings, url = block.settings, urlsplit(block.settings.base_url)
+        vendor = adapter.plans_of
+        if vendor is None:
+            able = ", ".join(name for name, known in self.known.adapters.items() if known.plans_of)
+            self._add(block, _BILLING, f"plan is not supported by adapter: {adapter.name}", f"only by: {able}")
+            return
+        needed = PLAN_DIALECTS[vendor]
+        if vendors != {vendor}:
+            hint = f"set accepts_keys_of: [{vendor}] if requests for a plan of {vendor.label} go to this address"
+            self._add(block, _BILLING, f"this address is not known to take logins of {vendor.label}", hint)
+        if _spoken(adapter, dialect) != {needed}:
+            self._add(block, "dialect", f"a plan of {vendor.label} speaks {needed}", f"set dialect: {needed}")
+        if url.scheme != "https" and not is_local(url.hostname or ""):
+            self._add(block, "base_url", "a login must not be sent unencrypted", "use https://")
+        for name in ("headers", "query", "effort"):
+            if getattr(settings, name):
+                self._add(block, name, "not for a target with billing: plan, whose requests pass unchanged", "remove it")
+
     def _check_options(self, block: TargetBlock, adapter: KnownAdapter) -> AdapterSettings | None:
         """The adapter's settings, for one adapter also under an older name."""
         given = {name: content for name in (OPTIONS, OPTIONS_ALIAS) if (content := getattr(block.settings, name)) is not None}
@@ -265,8 +308,11 @@ def _make_target(
     looked_up: Mapping[str, object],
 ) -> Target:
     settings, timeouts = block.settings, block.settings.timeouts
+    is_plan = settings.billing == _PLAN
     stated = {"window_tokens": settings.window_tokens, "price": settings.price, "accepts": frozenset(settings.accepts)}
     values: dict[str, Any] = {**stated, **looked_up}
+    if settings.billing == _PLAN and "accepts" not in settings.model_fields_set:
+        values["accepts"] = _ACCEPTED_BY_PLANS  # whatever its own client sends
     return Target(
         name=settings.name,
         tier=block.tier,
@@ -280,8 +326,12 @@ def _make_target(
             timeouts.get("stall_seconds", limits.stall_timeout_seconds),
             bounds_whole_answers="first_byte_seconds" in timeouts,
         ),
-        price=values["price"],
+        price=price_of_plan(values["price"]) if is_plan else values["price"],
+        list_price=values["price"] if is_plan else None,
+        use_up_to=settings.use_up_to,
         takes_callers_key=settings.api_key is not None and Secret(settings.api_key).is_callers,
+        accepts_keys_of=values["accepts_keys_of"],
+        is_plan=is_plan,
         quota=settings.quota,
         model=block.model,
     )
@@ -291,7 +341,20 @@ def _make_fit(block: TargetBlock, adapter: KnownAdapter, target: Target) -> Fit:
     url, model = block.settings.base_url, block.model
     asks = Feature.CACHE_CONTROL in target.accepts or adapter.caches_when_asked(model)
     asks = asks or any(caches_when_asked(url, model, dialect) for dialect in target.speaks)
-    return Fit(quirks_of(url), block.settings.effort, block.instructions, asks)
+    instructions = "" if target.is_plan else block.instructions
+    return Fit(quirks_of(url), block.settings.effort, instructions, asks and not target.is_plan)
+
+
+def _vendors_of(block: TargetBlock, adapter: KnownAdapter) -> frozenset[Vendor]:
+    """As the config names them, by the address or, on this machine or network, by the adapter. Other addresses are gateways."""
+    settings, url = block.settings, block.settings.base_url
+    if settings.accepts_keys_of:
+        return frozenset(settings.accepts_keys_of)
+    vendor = vendor_at(url)
+    if vendor is None and (not url or is_local(urlsplit(url).hostname or "")):
+        by_model = next((known for known in Vendor if adapter.library and block.model.startswith(f"{known}/")), None)
+        vendor = by_model or (adapter.plans_of if settings.billing == _PLAN else adapter.vendor)
+    return frozenset() if vendor is None else frozenset({vendor})
 
 
 def _spoken(adapter: KnownAdapter, dialect: Dialect | None) -> frozenset[Dialect]:

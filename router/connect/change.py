@@ -87,6 +87,8 @@ class Change:
     notes: tuple[str, ...] = ()
     holds_key: bool = False
     """Whether it contains a person's key."""
+    is_dropped: bool = False
+    """Whether nothing of ours is left in it: the record forgets it."""
 
     @property
     def is_needed(self) -> bool:
@@ -115,13 +117,17 @@ def write_for_run(recipe: Recipe, facts: Facts, folder: Path) -> Facts:
 
 
 def plan_connection(recipe: Recipe, facts: Facts, store: Store, shell: str) -> list[Change]:
-    """Raises `CannotConnect`."""
+    """Files that only a connection of the other kind needs, with or without a login, go. Raises `CannotConnect`."""
     record = store.load(recipe.client)
     is_real = bool(facts["key_env"])
-    return [
+    changes = [
         _plan_file(file, piece, record, recipe.tiers, holds_key=is_real and file.holds_key)
         for file, piece in pieces(recipe, facts, shell)
     ]
+    if record.keeps_login != recipe.keeps_login:
+        unwanted = record.entries.keys() - {str(change.path) for change in changes}
+        changes += [_plan_removal(Path(path), record.entries[path].format, record, recipe.tiers) for path in sorted(unwanted)]
+    return changes
 
 
 def _plan_file(file: RecipeFile, piece: Mapping[str, str], record: Record, tiers: frozenset[str], *, holds_key: bool) -> Change:
@@ -159,44 +165,49 @@ def plan_undo(recipe: Recipe, store: Store, shell: str) -> list[Change]:
     record = store.load(recipe.client)
     forms = {str(file.find()): file.format for file in recipe.files_here(shell)}
     forms |= {path: entry.format for path, entry in record.entries.items()}
-    changes = []
-    for name, form in forms.items():
-        path = Path(name)
-        try:
-            content = files.read(path)
-            left, notes = _without_ours(path, content.text, form, record, recipe.tiers)
-        except (CannotEdit, OSError) as error:
-            raise CannotConnect(_explain(path, error)) from error
-        changes.append(Change(path, content.raw, content.with_text(left), form, notes=notes))
-    return changes
+    return [_plan_removal(Path(path), form, record, recipe.tiers) for path, form in forms.items()]
+
+
+def _plan_removal(path: Path, form: str, record: Record, tiers: frozenset[str]) -> Change:
+    try:
+        content = files.read(path)
+        left, notes = _without_ours(path, content.text, form, record, tiers)
+    except (CannotEdit, OSError) as error:
+        raise CannotConnect(_explain(path, error)) from error
+    return Change(path, content.raw, content.with_text(left), form, notes=notes, is_dropped=True)
 
 
 def plan_undo_without_record(recipe: Recipe, facts: Facts, shell: str, address: re.Pattern[str]) -> list[Change]:
     """Remove settings with our address, if any. Raises `CannotConnect`."""
+    facts = {**facts, "catalogue": facts.get("catalogue") or "{}", "own_key": facts["key_value"]}
+    ways = (recipe, recipe.login.kept) if recipe.login else (recipe,)
+    found = dict[Path, list[tuple[RecipeFile, dict[str, str]]]]()
+    for file, piece in (one for way in ways for one in pieces(way, facts, shell)):
+        found.setdefault(file.find(), []).append((file, piece))
     changes, is_there = [], False
-    for file, piece in pieces(recipe, {**facts, "catalogue": facts.get("catalogue") or "{}"}, shell):
-        path = file.find()
+    for path, ours in found.items():
         try:
             content = files.read(path)
-            text = content.text
-            is_there |= text is not None and (address.search(text) is not None or "tandem connect" in text)
-            left, notes = (
-                (None, ())
-                if text is None
-                else take_without_record(file.format, FORMATS[file.format], text, piece, recipe.tiers, address)
-            )
+            left, notes = content.text, tuple[str, ...]()
+            is_there |= left is not None and (address.search(left) is not None or "tandem connect" in left)
+            for file, piece in ours:
+                if left is not None:
+                    left, notes = take_without_record(file.format, FORMATS[file.format], left, piece, recipe.tiers, address)
         except (CannotEdit, OSError) as error:
             raise CannotConnect(_explain(path, error)) from error
-        changes.append(Change(path, content.raw, content.with_text(left), file.format, notes=notes))
+        changes.append(Change(path, content.raw, content.with_text(left), ours[0][0].format, notes=notes))
     return changes if is_there else []
 
 
 def connect(recipe: Recipe, changes: Iterable[Change], store: Store, key_env: str = "", *, has_mcp: bool = False) -> None:
     """Make the changes, and record how to undo them. Raises `CannotConnect`, having changed nothing."""
+    changes = list(changes)
     needed = [change for change in changes if change.is_needed]
     record = store.load(recipe.client)
-    record.key_env, record.has_mcp = key_env, has_mcp
+    record.key_env, record.has_mcp, record.keeps_login = key_env, has_mcp, recipe.keeps_login
     for change in needed:
+        if change.is_dropped:
+            continue
         known = record.entries.get(str(change.path))
         copy = known.backup if known else ""
         if change.base is not None and store.read_copy(recipe.client, copy) != change.base:
@@ -214,6 +225,9 @@ def connect(recipe: Recipe, changes: Iterable[Change], store: Store, key_env: st
             store.forget(recipe.client, [])
         raise
     record.folders = [*map(str, made), *record.folders]
+    for change in changes:
+        if change.is_dropped:
+            record.entries.pop(str(change.path), None)
     with contextlib.suppress(OSError):  # the disk is full now: undo will leave the new folders, empty
         store.save(recipe.client, record)
 
@@ -267,6 +281,7 @@ def _explain(path: Path, error: Exception) -> str:
 
 
 _NUMBER = re.compile(r"\d+")
+_OWN_HEADER = "x-tandem-key: "
 
 
 def take_without_record(
@@ -310,7 +325,8 @@ def _is_alike(found: object, ours: object, tiers: frozenset[str], address: re.Pa
     if isinstance(found, int) and isinstance(ours, int):
         return not isinstance(found, bool)
     if isinstance(found, str) and isinstance(ours, str):
-        return bool(address.search(found)) or bool(_NUMBER.fullmatch(found) and _NUMBER.fullmatch(ours))
+        is_header = found.startswith(_OWN_HEADER) and ours.startswith(_OWN_HEADER)
+        return is_header or bool(address.search(found)) or bool(_NUMBER.fullmatch(found) and _NUMBER.fullmatch(ours))
     if isinstance(found, dict) and isinstance(ours, dict):
         # An object about the router alone, such as a provider.
         return any(isinstance(value, str) and address.search(value) for value in found.values()) and set(found) <= set(ours)

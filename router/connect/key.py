@@ -12,7 +12,7 @@ def key_facts(variable: str = "", value: str = "") -> Facts:
     """The key's facts for recipes; without a variable, those of the placeholder.
 
     One of `key_env`, the variable, and `local_key`, the placeholder, is empty, which omits its line. `key_value` is the key
-    itself, for runs and for clients that cannot refer to variables.
+    itself, for runs and for clients that cannot refer to variables; `own_key` is empty instead of the placeholder.
     """
     return {
         "key_env": variable,
@@ -20,6 +20,7 @@ def key_facts(variable: str = "", value: str = "") -> Facts:
         "key_name": variable or _OWN_VARIABLE,
         "shell_key": f"${variable}" if variable else KEY,
         "key_value": value if variable else KEY,
+        "own_key": value if variable else "",
     }
 
 

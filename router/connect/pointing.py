@@ -18,6 +18,7 @@ _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 class Pointing(StrEnum):
     HERE = "connected"
+    WITHOUT_LOGIN = "connected, without its login, which a target of the config would take"
     BY_HAND = "connected, by settings of your own"
     OUTDATED = "connected, with older settings"
     ELSEWHERE = "was connected, now points elsewhere"
@@ -26,7 +27,12 @@ class Pointing(StrEnum):
 
     @property
     def is_here(self) -> bool:
-        return self in (Pointing.HERE, Pointing.BY_HAND, Pointing.OUTDATED)
+        return self in (Pointing.HERE, Pointing.WITHOUT_LOGIN, Pointing.BY_HAND, Pointing.OUTDATED)
+
+    @property
+    def options(self) -> str:
+        """For `tandem connect`, to have it point here in full."""
+        return " --keep-login" if self is Pointing.WITHOUT_LOGIN else ""
 
 
 def where_it_points(recipe: Recipe, facts: Facts, store: Store, shell: str) -> Pointing:
@@ -35,11 +41,14 @@ def where_it_points(recipe: Recipe, facts: Facts, store: Store, shell: str) -> P
         record = store.load(recipe.client)
     except OSError:
         return Pointing.UNKNOWN
+    if record.keeps_login and recipe.login is not None:
+        recipe = recipe.login.kept
     if record.key_env:
         facts = with_key(facts, record.key_env, os.environ.get(record.key_env, ""))
     try:
         if not any(change.is_needed for change in plan_connection(recipe, facts, store, shell)):
-            return Pointing.HERE
+            may_keep = recipe.login is not None and recipe.login.vendor in facts["logins"].split()
+            return Pointing.WITHOUT_LOGIN if may_keep and not record.keeps_login else Pointing.HERE
     except CannotConnect:
         pass
     address = address_pattern(facts["url"])

@@ -10,16 +10,17 @@ import re
 import shutil
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 Facts = Mapping[str, str]
 """The router's address, models' windows and so on."""
 _FACT = re.compile(r"\{\{(\w+)(\|json)?\??\}\}")
 _OPTIONAL_LINE = re.compile(r"[^\n]*\{\{(\w+)(?:\|json)?\?\}\}[^\n]*\n?")
 _VARIABLE = re.compile(r"\$\{(\w+):-([^}]*)\}")
-_MCP = "mcp"
+_MCP, _CATALOGUE = "mcp", "catalogue"
 _ABOUT_FILE = ("path", "or_else", "format", "fact", "shells", "run_as", "needs")
 
 
@@ -41,7 +42,7 @@ class RecipeFile:
     @property
     def holds_key(self) -> bool:
         """Whether it contains the key itself, as the client cannot refer to a variable."""
-        return any("{{key_value}}" in text for text in self.piece.values())
+        return any("{{key_value}}" in text or "{{own_key?}}" in text for text in self.piece.values())
 
     def is_wanted(self, facts: Facts) -> bool:
         return not self.needs or bool(facts.get(self.needs))
@@ -74,6 +75,8 @@ class Recipe:
     """What else a person must know or do."""
     variables: tuple[str, ...] = ()
     """Environment variables that may hold its address."""
+    login: "Login | None" = None
+    keeps_login: bool = False
 
     @property
     def is_installed(self) -> bool:
@@ -82,6 +85,11 @@ class Recipe:
     @property
     def holds_key(self) -> bool:
         return any(file.holds_key for file in self.files)
+
+    @property
+    def lists_models(self) -> bool:
+        """Whether it contains a list of the router's models."""
+        return any(file.needs == _CATALOGUE for file in self.files)
 
     @property
     def takes_mcp(self) -> bool:
@@ -93,6 +101,26 @@ class Recipe:
         return tuple(
             file for file in self.files if file in matching or (not file.shells and (not matching or file.format != "shell"))
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """A client's own login with a plan: how to notice it, and how to connect the client without ending it."""
+
+    plan: str
+    """The plan's name in `tandem init --plan`."""
+    vendor: str
+    log_in: str
+    """The person's command."""
+    status: tuple[str, ...]
+    """Arguments of the client's own command that reports its login."""
+    says: str
+    """A pattern in its output for a login with a plan."""
+    file: str
+    """Where the login is kept. Never read: only whether it exists counts, if the client has no such command."""
+    traces: str
+    """Exists once the client was started. Before that it is not asked, as it would create its files."""
+    kept: Recipe
 
 
 def known_clients() -> tuple[str, ...]:
@@ -113,6 +141,15 @@ def load_recipe(client: str) -> Recipe:
 
 def read_recipe(client: str, text: str) -> Recipe:
     told = tomllib.loads(text)
+    recipe, login = _read_settings(client, told), told.get("login")
+    if login is None:
+        return recipe
+    kept = replace(_read_settings(client, {**told, **login}), keeps_login=True)
+    about = {name: login[name] for name in ("plan", "vendor", "log_in", "says", "file", "traces")}
+    return replace(recipe, login=Login(**about, status=tuple(login["status"]), kept=kept))
+
+
+def _read_settings(client: str, told: Mapping[str, Any]) -> Recipe:
     run = told.get("run")
     return Recipe(
         client=client,

@@ -34,6 +34,7 @@ class Record:
     key_env: str = ""
     """The variable with the person's key, if any."""
     has_mcp: bool = False
+    keeps_login: bool = False
 
 
 class Store:
@@ -47,7 +48,8 @@ class Store:
         try:
             told = json.loads((self._folder / client / "record.json").read_bytes())
             entries = {path: Entry(**entry) for path, entry in told["files"].items()}
-            return Record(entries, list(told["folders"]), str(told.get("key_env", "")), bool(told.get("has_mcp")))
+            flags = bool(told.get("has_mcp")), bool(told.get("keeps_login"))
+            return Record(entries, list(told["folders"]), str(told.get("key_env", "")), *flags)
         except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
             return Record()
 
@@ -61,6 +63,9 @@ class Store:
     def keep_own(self, client: str, name: str, text: str) -> None:
         files.write(self._folder / client / name, text.encode())
 
+    def drop_own(self, client: str, name: str) -> None:
+        (self._folder / client / name).unlink(missing_ok=True)
+
     def read_copy(self, client: str, name: str) -> bytes | None:
         with contextlib.suppress(OSError):
             return (self._folder / client / name).read_bytes() if name else None
@@ -72,7 +77,8 @@ class Store:
             for path, entry in record.entries.items()
         }
         told: dict[str, object] = {"files": entries, "folders": record.folders}
-        told |= {name: value for name, value in (("key_env", record.key_env), ("has_mcp", record.has_mcp)) if value}
+        more = {"key_env": record.key_env, "has_mcp": record.has_mcp, "keeps_login": record.keeps_login}
+        told |= {name: value for name, value in more.items() if value}
         files.write(self._folder / client / "record.json", json.dumps(told, indent=1, ensure_ascii=False).encode())
 
     def forget(self, client: str, kept: list[str]) -> None:

@@ -34,6 +34,13 @@ class FailureRates(NamedTuple):
 ASSUMED_RATES = FailureRates()
 
 
+class Offset(NamedTuple):
+    """What a caller's own turns add to the log-odds of a long task, and how many turns taught it."""
+
+    log_odds: float
+    turns: int
+
+
 class TurnSize(Block, frozen=True):
     calls: Annotated[float, Field(ge=1, le=1_000)]
     """Calls to the model."""
@@ -57,6 +64,9 @@ class Economics(Block, frozen=True, cache_hash=True):
     """The share of long tasks among all turns, before anything is known about a turn. `tandem tune` fits it."""
     personal_log_odds: Annotated[float, Field(ge=-3.0, le=3.0)] = 0.0
     """Your own offset, added to each of your turns: positive leans to deep, negative to fast. `tandem tune` fits it."""
+    personal: bool = True
+    """Whether an offset for each caller is learned from what their turns took, in addition to that. 25 turns count half, and it
+    is never more than 1. Without keys, you are the one caller."""
     fitted_to: str = ""
     """The weights that base_rate and personal_log_odds were fitted to. `tandem tune` writes it: with other weights, neither is
     applied, and `tandem check` warns. Leave it out where you choose the two values yourself."""

@@ -57,9 +57,10 @@ TandemError
     └── UpstreamCut              502 upstream_cut
 """
 
-from typing import Self
+from typing import NamedTuple, Self
 
 from router.contract.allowance import Left
+from router.contract.plan_use import UsedUp
 from router.contract.secret import mask_keys
 from router.contract.words import AccountFault
 
@@ -166,7 +167,11 @@ class Unauthorized(RequestError, status=401, code="unauthorized"):
     """The request has no key of this router, or one that is malformed, unknown, expired or revoked: it does not say which."""
 
     def __init__(self) -> None:
-        super().__init__("this router needs a valid key, as Authorization: Bearer or x-api-key. Ask its operator for one")
+        # Claude Code shows only "Not logged in" for words that name the header of Anthropic's own keys.
+        super().__init__(
+            "Tandem, the router between this client and its models, needs a valid key of its own, in x-tandem-key or as "
+            "Authorization: Bearer. Ask its operator for one. A login or API key for the models is not meant"
+        )
 
 
 class CallerKey(RequestError, status=401, code="caller_key"):
@@ -218,11 +223,11 @@ class IdempotencyMismatch(RequestError, status=409, code="idempotency_mismatch")
 
 
 class BodyTooLarge(RequestError, status=413, code="body_too_large"):
-    """The body is over `limits.max_body_bytes`."""
+    """The body, decompressed, is over `limits.max_body_bytes`, or over 4 MiB and 100 times as large as it came."""
 
 
 class WrongMediaType(RequestError, status=415, code="unsupported_media_type"):
-    """The body is not JSON in UTF-8, or is compressed."""
+    """The body is not JSON in UTF-8, or is compressed, other than by `zstd` or `gzip` on a create route."""
 
 
 class UpgradeRequired(RequestError, status=426, code="upgrade_required"):
@@ -314,8 +319,19 @@ class UpstreamQueued(UpstreamTimeout, code="upstream_queued"):
     """The target did not begin within the time that the request may wait, and another was asked."""
 
 
+class Sent(NamedTuple):
+    """An answer as a plan sent it, for its client."""
+
+    status: int
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+
+
 class UpstreamRefused(UpstreamError, code="upstream_refused"):
     """The target answered with an error status. Its body is kept, so that it can be passed on unchanged."""
+
+    used_up: UsedUp | None = None
+    """Until when the caller's plan refuses, if it is one."""
 
     def __init__(
         self,
@@ -325,8 +341,11 @@ class UpstreamRefused(UpstreamError, code="upstream_refused"):
         content_type: str,
         *,
         retry_after_seconds: float | None = None,
+        as_sent: Sent | None = None,
     ) -> None:
         super().__init__(target, f'target "{target}" answered {status}', retry_after_seconds=retry_after_seconds)
+        self.as_sent = as_sent
+        """A plan's own refusal, for its client. It may be an error in a stream that began well."""
         self.status = status
         self.body = body
         self.content_type = content_type

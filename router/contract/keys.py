@@ -12,12 +12,12 @@ from msgspec import Struct
 from router.contract.caller import LOCAL, Caller
 from router.contract.errors import Unauthorized
 from router.contract.rights import EVERYTHING, NOTHING, Rights
-from router.contract.secret import OWN_PREFIX, UPSTREAM_KEY, mask_keys
+from router.contract.secret import OWN_PREFIX, ROUTER_KEY, UPSTREAM_KEY, mask_keys
 
 OWN_ID = "00000000"
 """The key that a running router makes for commands of its own user."""
 CREDENTIALS = ("authorization", "x-api-key")
-"""Headers that hold a caller's key. A router with keys never passes them on."""
+"""Headers that hold a caller's key. A router with keys passes them on only where its own key came in `x-tandem-key`."""
 _ID_BYTES, _SECRET_BYTES = 4, 32
 _is_key = re.compile(rf"{OWN_PREFIX}([0-9a-f]{{8}})_([A-Za-z0-9_-]{{43}})").fullmatch
 _NOBODY = sha256(b"nobody").digest()
@@ -55,7 +55,9 @@ def split_key(text: str) -> tuple[str, str] | None:
 
 
 def read_token(headers: Mapping[str, str]) -> str:
-    """The key from `Authorization: Bearer` or `x-api-key`; empty for none."""
+    """The key from `x-tandem-key`, else from `Authorization: Bearer` or `x-api-key`; empty for none."""
+    if own := headers.get(ROUTER_KEY, "").strip():
+        return own
     scheme, _, token = headers.get("authorization", "").partition(" ")
     bearer = token.strip() if scheme.lower() == "bearer" else ""
     return bearer if bearer.startswith(OWN_PREFIX) else headers.get("x-api-key", "").strip() or bearer
@@ -91,8 +93,17 @@ class KeyRing:
         revoked = {key.digest for key in self if key.digest in digests}
         return KeyRing([key for key in self if key.digest not in revoked], self.rights, revoked)
 
-    def clean(self, headers: dict[str, str]) -> dict[str, str]:
-        """Mask misplaced keys. A target's key may be another router's: it stays."""
+    def clean(self, headers: Mapping[str, str]) -> dict[str, str]:
+        """Take the router's key out, and mask misplaced ones. A target's key may be another router's: it stays.
+
+        Next to `x-tandem-key` the other credentials are the caller's own, for targets that take them.
+        """
+        taken = (ROUTER_KEY,) if headers.get(ROUTER_KEY, "").strip() else (ROUTER_KEY, *CREDENTIALS)
+        headers = {
+            name: value
+            for name, value in headers.items()
+            if name not in taken and not (name in CREDENTIALS and OWN_PREFIX in value)
+        }
         if OWN_PREFIX not in "\n".join(headers.values()):
             return headers
         cleaned = {name: mask_keys(value) for name, value in headers.items()}

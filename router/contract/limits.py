@@ -11,7 +11,7 @@ class Limits(Block, frozen=True):
     """Limits on callers, requests and answers, read again for each request."""
 
     max_body_bytes: Annotated[int, Field(ge=1_024)] = 20_971_520
-    """A larger request is refused."""
+    """A larger request is refused. Of a body that came as `zstd` or `gzip`, its size before compression counts."""
     max_headers: Annotated[int, Field(ge=10)] = 100
     """More headers are refused."""
     max_header_bytes: Annotated[int, Field(ge=1_024)] = 32_768

@@ -68,6 +68,8 @@ class Lean(Struct, frozen=True, omit_defaults=True):
     """The turn asks for a plan: then "looks good" starts the work."""
     points_back: bool = False
     """The words only point back: "yes", "go on", "the second one"."""
+    idea: str = ""
+    """What the turn is about, in one of our phrases: how turns on fast end is counted by it. Empty if unknown."""
 
 
 Opinion = Insist | RuleOut | Lean

@@ -11,11 +11,12 @@ from pydantic import BaseModel, ConfigDict
 
 from router.contract.block import Block
 from router.contract.caller import SessionKey
+from router.contract.credential import Credential, credential_for, say_mismatch
 from router.contract.errors import CallerKey, TandemError
 from router.contract.request import RequestView
-from router.contract.secret import UPSTREAM_KEY, Secret, looks_like_key, read_callers_key
+from router.contract.secret import ROUTER_KEY, UPSTREAM_KEY, Secret, looks_like_key
 from router.contract.target import Speed, Target, Timeouts
-from router.contract.words import Dialect
+from router.contract.words import Dialect, Vendor
 
 Headers = tuple[tuple[str, str], ...]
 HEALTH_PATH, MODELS_PATH = "/health", "/models"
@@ -76,6 +77,8 @@ class UpstreamRequest(Struct, frozen=True):
     tls: Tls | None = None
     over_websocket: bool = False
     """Whether each session gets its own WebSocket, where the target takes one."""
+    names_tandem: bool = True
+    """Whether the user agent is Tandem. With False, each call's headers name their client."""
 
     def __repr__(self) -> str:
         return f"UpstreamRequest({self.target!r})"
@@ -225,14 +228,20 @@ class Endpoint:
             return ""
         if not self.api_key.is_callers:
             return self.api_key.reveal()
-        key = read_callers_key(headers, dialect)
-        if not key:
+        return self.credential_from(target, headers, dialect).text
+
+    def credential_from(self, target: Target, headers: Mapping[str, str], dialect: Dialect) -> Credential:
+        """The caller's own credential for this target. Raises `CallerKey` if there is none."""
+        credential = credential_for(target, headers, dialect)
+        if credential is None:
+            if mismatch := say_mismatch(target, headers, dialect):
+                raise CallerKey(mismatch)
             raise CallerKey(
                 f'target "{target.name}" needs your own API key, and the request has none. '
-                f"Send {UPSTREAM_KEY}: KEY or, if this router itself asks for no key, "
+                f"Send {UPSTREAM_KEY}: KEY or, if this router itself asks for no key or has it in {ROUTER_KEY}, "
                 "authorization: Bearer KEY or x-api-key: KEY"
             )
-        return key
+        return credential
 
 
 def is_local(host: str) -> bool:
@@ -268,6 +277,10 @@ class Adapter(Protocol):
     has_sockets: ClassVar[bool] = False
     """Whether `upstream_transport: websocket` is possible."""
     key_header: ClassVar[str] = "authorization"
+    vendor: ClassVar[Vendor | None] = None
+    """Whose API it speaks: the vendor of callers' keys at an address of this machine or network."""
+    plans_of: ClassVar[Vendor | None] = None
+    """Whose plans it reaches with callers' logins (`billing: plan`)."""
     own_headers: ClassVar[frozenset[str]] = frozenset()
     """Headers that the adapter writes: `headers:` of a target cannot set them."""
     takes_extra: ClassVar[frozenset[str]] = frozenset()

@@ -2,16 +2,16 @@
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from pydantic_core import core_schema
 
-from router.contract.words import Dialect
-
 ENVIRONMENT = "env:"
 CALLER = "caller"
 UPSTREAM_KEY = "x-tandem-upstream-key"
+ROUTER_KEY = "x-tandem-key"
+"""The router's own key, from clients whose `authorization` is a login for a target."""
 _withheld: dict[str, str] = {}
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 OWN_PREFIX = "tdm_"
@@ -87,18 +87,6 @@ def looks_like_key(text: str) -> bool:
 def mask_keys(text: str) -> str:
     """Mask callers' keys, which people put anywhere. A key's id may be seen."""
     return _OWN_KEY.sub(r"\1***", text) if OWN_PREFIX in text.lower() else text
-
-
-def read_callers_key(headers: Mapping[str, str], dialect: Dialect) -> str:
-    """The caller's own key: its dedicated header, else what the client sends anyway.
-
-    Of two, the one that the dialect's API calls the key: next to `x-api-key`, a bearer is a gateway's token.
-    """
-    scheme, _, token = headers.get("authorization", "").strip().partition(" ")
-    bearer = token.strip() if scheme.lower() == "bearer" else ""
-    key = headers.get("x-api-key", "").strip()
-    sent = key or bearer if dialect is Dialect.MESSAGES else bearer or key
-    return headers.get(UPSTREAM_KEY, "").strip() or sent
 
 
 def withhold_variables(is_denied: Callable[[str], bool]) -> None:

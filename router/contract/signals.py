@@ -151,6 +151,8 @@ class Signals(Struct, frozen=True):
     """None if the person typed nothing."""
     earlier: tuple[Features, ...] = ()
     """Those of earlier turns, newest first, where the words may point back at them and their size is not remembered."""
+    shadow: Mapping[str, float] = {}
+    """Plans that are used ahead of the clock, with the share of the list price that their tokens are weighed by."""
     offer: Offer | None = None
     """What the assistant offered, where the words may point back at it."""
 

@@ -27,6 +27,18 @@ class Dialect(Word):
     COMPLETIONS = "completions"
 
 
+class Vendor(Word):
+    """Whose keys and logins they are. ChatGPT's backend is not OpenAI's API: neither takes the other's."""
+
+    ANTHROPIC = "anthropic"
+    OPENAI = "openai"
+    CHATGPT = "chatgpt"
+
+    @property
+    def label(self) -> str:
+        return {"anthropic": "Anthropic", "openai": "OpenAI", "chatgpt": "ChatGPT"}[self]
+
+
 DEFAULT_DIALECT = Dialect.CHAT
 """For a target that speaks several, and before a path is known."""
 
@@ -109,6 +121,8 @@ class Outcome(Word):
 
 NOBODY_SERVED = (Outcome.FAILED, Outcome.REFUSED)
 
+LONG_TASK, MAY_BE_LONG = "looks like a long task", "may be long"
+"""What a turn looks like with a chance of 50 % and more, and with less."""
 SAID_WRONG = "the last turn seems to have gone wrong"
 ASKED_AGAIN = "the same ask again"
 """Reasons of a discontented person's leans begin so. The ledger is searched for it."""

@@ -1,21 +1,27 @@
 """A decision in words: a short line for a header, and JSON for everything else."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from router.contract.decision import ESTIMATE, Decision, Estimate, Evidence, Flip, Projection, Redo, SecondOpinion, Weighing
 from router.contract.economics import ASSUMED_RATES
 from router.contract.opinions import Insist, Lean, Opinions, RuleOut
 from router.contract.request import Json, JsonObject
-from router.contract.signals import Signals
-from router.contract.words import Tier
+from router.contract.signals import Signals, Turn
+from router.contract.words import LONG_TASK, MAY_BE_LONG, Tier
 from router.decide.estimate import Worth, chance_of_redo, estimates_of, flip_of, weighing_of
-from router.decide.opinions import evidence_of, say_wait
+from router.decide.opinions import PLAN, evidence_of, say_wait
 
 LATE_COUNT = "the prompt's length is an estimate, as the exact count was not ready in time"
 _MAX_CHARS = 120
 _TOLD_WARM_TOKENS = 8_000
 _TOLD_WAIT_SECONDS = 1.0
 _TOLD_LOG_ODDS = 0.25
+_UNKNOWN = "unclear whether quick or long"
+_EVEN = 0.5
+_WEAKER = ((LONG_TASK, MAY_BE_LONG), ("a long task", f"what {MAY_BE_LONG}"), ("long work", f"work that {MAY_BE_LONG}"))
+"""What a reading says of odds that other evidence has lowered."""
+_LOOKS_QUICK = -1.5
 _LOOKS_LONG = -1.1
 """A score of 0.25, where tiers usually change."""
 
@@ -24,13 +30,38 @@ def because_only_tier(tier: Tier, reason: str) -> str:
     return f"only {tier} can serve this: {reason}"
 
 
-def because_out(tier: Tier, reasons: Sequence[RuleOut], opinions: Opinions) -> str:
+def because_out(tier: Tier, reasons: Sequence[RuleOut], opinions: Opinions, score: float, target: str) -> str:
     looks = opinions.looks
+    first = say_looks(looks, score)
     if looks is not None and tier is Tier.FAST and looks.log_odds <= _LOOKS_LONG:  # the other tier was not wanted
-        return _add_pointing(looks.because, opinions)
+        return _add_pointing(first, opinions)
     told = ", ".join(dict.fromkeys(say_rule_out(reason) for reason in reasons))
-    first = looks.because if looks is not None else "unclear whether quick or long"
+    if plans := [opinion.because for policy, opinion in opinions.ruled_out if policy == PLAN and opinion in reasons]:
+        return f"{plans[0]}, so {target} answers: {first}"
     return f"{first}; {tier.other} is out for now ({told}), so {tier} serves this"
+
+
+def say_looks(looks: Lean | None, score: float, flip: float | None = None) -> str:
+    """What the turn looks like. Below 50 % it only may be long: then with the chance, and the one from which on deep serves."""
+    if looks is None:
+        return _UNKNOWN
+    because = looks.because
+    if score < _EVEN:
+        for sure, unsure in _WEAKER:
+            because = because.replace(sure, unsure, 1)
+    if MAY_BE_LONG not in because:
+        return because
+    chance = _percents(score)[0] if flip is None else "{}; fast takes what is under {}".format(*_percents(score, flip))
+    return because.replace(MAY_BE_LONG, f"{MAY_BE_LONG} ({chance})", 1)
+
+
+def _percents(*shares: float) -> list[str]:
+    """With as many digits as tell them apart."""
+    for digits in range(3):
+        told = [f"{share * 100:.{digits}f} %" for share in shares]
+        if len({*told}) == len(told):
+            break
+    return told
 
 
 def say_rule_out(reason: RuleOut) -> str:
@@ -39,36 +70,48 @@ def say_rule_out(reason: RuleOut) -> str:
 
 
 def because_estimate(
-    tier: Tier, chosen: Projection, other: Projection, opinions: Opinions, signals: Signals, lead_usd: float, worth: Worth
+    tier: Tier, weighing: Weighing, score: float, opinions: Opinions, signals: Signals, lead_usd: float, worth: Worth
 ) -> str:
     """Both tiers could serve; this one costs less, by `lead_usd`.
 
     Begins with the turn's looks. Adds the strongest other evidence for the choice and, if that goes against the looks, its
     cause: a warm cache, a queue, or little to gain. A reason that includes the first replaces it.
     """
-    is_deep = tier is Tier.DEEP
+    leans, is_deep = opinions.leans, tier is Tier.DEEP
+    if len(leans) == 1 and not is_deep and leans[0][1].log_odds < _LOOKS_QUICK and leans[0][1].names_turn:
+        return leans[0][1].because
     looks: Lean | None = None
     pointing = ""
-    for _, lean in opinions.leans:
+    for _, lean in leans:
         if lean.names_turn and looks is None:
             looks = lean
         elif not pointing and (lean.log_odds > 0) is is_deep and abs(lean.log_odds) >= _TOLD_LOG_ODDS:
             pointing = lean.because
-    sentence = looks.because if looks else "unclear whether quick or long"
+    flip = flip_of(weighing, score, worth).score if score < _EVEN else None
+    sentence = first = say_looks(looks, score, flip)
     if pointing:
         sentence = _add(sentence, pointing)
     if looks is None or (looks.log_odds > _LOOKS_LONG) is not is_deep:
+        chosen, other = (weighing.deep, weighing.fast) if is_deep else (weighing.fast, weighing.deep)
+        assert chosen is not None
+        assert other is not None
         # Without its wait, the other tier would be chosen.
         if other.wait_seconds >= _TOLD_WAIT_SECONDS and other.wait_seconds * worth.usd_per_second > lead_usd:
             words = f"{say_wait(signals.statuses[other.target])}, so {tier} is done sooner"
             told = _add(sentence, words)
-            return told if told != sentence or looks is None else f"{looks.because}; {words}"
+            return told if told != sentence or looks is None else f"{first}; {words}"
         warm_lead = _warm_lead(chosen.target, other.target, signals)
         if warm_lead >= _TOLD_WARM_TOKENS:
             sentence = _add(sentence, f"{warm_lead // 1000}k tokens are cached there")
-        elif looks is not None and not pointing:
-            sentence = _add(sentence, "fast would not be done much sooner" if is_deep else "fast is still done sooner")
+        elif looks is not None and not pointing and first == looks.because:
+            sentence = _add(sentence, _say_gain(score, flip) if is_deep else "fast is still done sooner")
     return sentence
+
+
+def _say_gain(score: float, flip: float | None) -> str:
+    if flip is None:
+        return "fast would not be done much sooner"
+    return "{} chance of a long task, and fast takes what is under {}".format(*_percents(score, flip))
 
 
 def _add(sentence: str, words: str) -> str:
@@ -107,17 +150,29 @@ def explain(decision: Decision) -> JsonObject:
         "decided_by": decision.decided_by,
         "turn_kind": str(decision.turn.kind),
         "session": decision.turn.session,
+        "as_if": say_as_if(decision.turn),
         "client": decision.turn.client,
         "person_text": decision.turn.person_text,
         "prompt_tokens": decision.prompt_tokens,
         "prompt_tokens_exact": signals.prompt.is_exact,
         "prompt_tokens_range": explain_range(signals.prompt.late_range),
         **explain_opinions(decision.opinions),
-        **explain_weighing(weighing, decision.score, decision.decided_by, decision.economics),
+        **explain_weighing(weighing, decision.score, decision.decided_by, decision.economics, signals.shadow),
         "second_opinion": explain_second_opinion(decision.second_opinion, decision.economics),
         "config": decision.config_fingerprint,
         "weights": decision.weights_fingerprint,
     }
+
+
+def say_as_if(turn: Turn) -> str | None:
+    """What a decision takes for granted of a conversation that its session does not remember; None if it does."""
+    position = turn.position
+    if turn.goes_on and not position.is_running:
+        why = "the session is not known" if position.tier is None else "its session is in another turn now"
+        return f"the turn began here: {why}"
+    if turn.history.turns and position.tier is None:
+        return "the session began here: what served its earlier turns is not known"
+    return None
 
 
 def explain_range(late_range: tuple[int, int] | None) -> Json:
@@ -131,12 +186,15 @@ def explain_opinions(opinions: Opinions) -> JsonObject:
     }
 
 
-def explain_weighing(weighing: Weighing, score: float, decided_by: str, worth: Worth) -> JsonObject:
+def explain_weighing(
+    weighing: Weighing, score: float, decided_by: str, worth: Worth, shadow: Mapping[str, float] = MappingProxyType({})
+) -> JsonObject:
+    """`shadow` names plans whose money is a shadow price: it is weighed, and nobody pays it."""
     estimates = estimates_of(weighing, score, worth)
     costs = [estimate.cost_usd for estimate in estimates.values()]
     flip = flip_of(weighing, score, worth) if decided_by == ESTIMATE else Flip(None, None)
     return {
-        "estimates": {str(tier): _estimate_json(estimate) for tier, estimate in estimates.items()},
+        "estimates": {str(tier): _estimate_json(estimate, shadow, weighing.deep) for tier, estimate in estimates.items()},
         "redo": _redo_json(weighing.redo, score),
         "margin_usd": round(abs(costs[0] - costs[1]), 6) if len(costs) == 2 else None,
         "flip": {"score": _rounded(flip.score, 4), "fast_wait_seconds": _rounded(flip.fast_wait_seconds, 2)},
@@ -180,15 +238,21 @@ def _evidence_json(item: Evidence) -> JsonObject:
     return told
 
 
-def _estimate_json(estimate: Estimate) -> JsonObject:
-    return {
+def _estimate_json(estimate: Estimate, shadow: Mapping[str, float], deep: Projection | None) -> JsonObject:
+    money, redo = estimate.money_usd, estimate.redo_usd
+    shadow_usd = (money or 0.0) - redo if estimate.target in shadow else 0.0
+    if deep is not None and deep.target in shadow:
+        shadow_usd += redo
+        redo = 0.0
+    shown: JsonObject = {"shadow_usd": round(shadow_usd, 6)} if shadow_usd else {}
+    return shown | {
         "target": estimate.target,
         "seconds": round(estimate.seconds, 3),
-        "money_usd": _rounded(estimate.money_usd, 6),
+        "money_usd": None if money is None else round(money - shadow_usd, 6),
         "cost_usd": round(estimate.cost_usd, 6),
         "wait_seconds": round(estimate.wait_seconds, 3),
         "redo_seconds": round(estimate.redo_seconds, 3),
-        "redo_usd": round(estimate.redo_usd, 6),
+        "redo_usd": round(redo, 6),
         "calls_ratio": round(estimate.ratio.calls, 3),
         "output_ratio": round(estimate.ratio.output, 3),
     }

@@ -9,6 +9,7 @@ from router.contract.opinions import Insist, Opinions, RuleOut
 from router.contract.signals import SessionPosition, Signals, TokenCount
 from router.contract.words import Tier
 from router.decide.estimate import costs_of, project_first, rank_tier, redo_between
+from router.decide.explain import say_looks
 
 _NOTHING = TokenCount(0, 0, 0)
 _IN_THOUSANDS = 10_000
@@ -33,7 +34,7 @@ def because_too_long(
     redo = redo_between(fast, deep, compacted, economics)
     fast_cost, deep_cost = costs_of(fast, deep, redo, score, economics)
     looks = opinions.looks
-    return "" if fast_cost >= deep_cost else f"{words}; {looks.because}" if looks else words
+    return "" if fast_cost >= deep_cost else f"{words}; {say_looks(looks, score)}" if looks else words
 
 
 def say_way_back(ruled_out: Mapping[str, RuleOut], names: Sequence[str]) -> str:

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from router.contract.words import Dialect
+from router.contract.words import Dialect, Vendor
 
 STREAM_OPTIONS = "stream_options"
 """Asks for usage at the end of a stream. Some hosts refuse it and send usage anyway."""
@@ -77,6 +77,15 @@ _HOSTS: tuple[tuple[str, Quirks], ...] = (
     ),
 )
 ORDINARY = Quirks()
+_VENDORS: tuple[tuple[str, Vendor], ...] = (
+    ("api.anthropic.com", Vendor.ANTHROPIC),
+    ("api.openai.com", Vendor.OPENAI),
+    (".api.openai.com", Vendor.OPENAI),
+    ("chatgpt.com", Vendor.CHATGPT),
+)
+"""Hosts that take a vendor's credentials. A gateway's config names its vendors."""
+PLAN_DIALECTS = {Vendor.ANTHROPIC: Dialect.MESSAGES, Vendor.CHATGPT: Dialect.RESPONSES}
+"""Vendors with plans, and the dialect of their clients."""
 _CACHES_WHEN_ASKED = "claude"
 """These models cache a prompt only up to a mark; all others by themselves or not at all."""
 _HOSTS_OF_MARKS = frozenset({"openrouter.ai"})
@@ -109,7 +118,17 @@ _TOKENS = re.compile(r"\d{4,6}")
 
 def quirks_of(base_url: str) -> Quirks:
     host = _host_of(base_url)
-    return next((quirks for end, quirks in _HOSTS if host == end or (end[0] == "." and host.endswith(end))), ORDINARY)
+    return next((quirks for end, quirks in _HOSTS if _is_at(host, end)), ORDINARY)
+
+
+def vendor_at(base_url: str) -> Vendor | None:
+    """The vendor whose credentials an address takes, if it is the vendor's own."""
+    host = _host_of(base_url)
+    return next((vendor for end, vendor in _VENDORS if _is_at(host, end)), None)
+
+
+def _is_at(host: str, end: str) -> bool:
+    return host == end or (end[0] == "." and host.endswith(end))
 
 
 def caches_when_asked(base_url: str, model: str, dialect: Dialect) -> bool:

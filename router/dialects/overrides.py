@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from router.contract.errors import UnknownOverride
 from router.contract.request import Overrides
-from router.contract.secret import UPSTREAM_KEY
+from router.contract.secret import ROUTER_KEY, UPSTREAM_KEY
 from router.contract.words import Tier
 
 PREFIX = "x-tandem-"
@@ -23,7 +23,8 @@ HEADERS = {
     "x-tandem-tier": "`fast`, `deep` or `auto`. The tier that serves this request; `auto` lets the router decide.",
     "x-tandem-scope": "`request` (default) or `session`: how long the tier above applies. `auto` with `session` clears it. "
     "`session` needs a request that names its session; any other is refused with a 400.",
-    "x-tandem-session": "The session's id, 1 to 200 characters, for clients that do not send one.",
+    "x-tandem-session": "The session's id, 1 to 200 characters, for clients that do not send one. For `/tandem/explain` also "
+    "the name of a session as `tandem why` shows it.",
     JOB_SESSION: "With `background: true`: the session that is told when the job has ended, by its name in "
     "`tandem log --sessions --json`, where that is not the request's own session. The request does not become a part of it.",
     SUPERSEDE: "A name. A newer request in the session with the same value cancels this one. "
@@ -32,8 +33,10 @@ HEADERS = {
     "not begun by then moves on to another target.",
     "x-tandem-on-misfit": "`error` (default) or `other`: what happens when the requested tier cannot serve the request, or "
     "fails.",
+    ROUTER_KEY: "The [key of the router](../how-to/give-others-a-key.md), read before `authorization` and `x-api-key`, which "
+    "then are your own credentials for targets with `api_key: caller`. It is never passed on, logged or kept.",
     UPSTREAM_KEY: "Your own key, for targets with `api_key: caller` and no others. It is never logged or kept. Where the "
-    "router itself asks for keys, this is the only header for it.",
+    "router itself asks for keys and gets none in `x-tandem-key`, this is the only header for it.",
     "x-tandem-explain": "`full`: the whole decision comes back in a header of the same name.",
     FRAMES: "`1`: a [socket](../how-to/use-one-socket.md) also sends events of Tandem's own (`tandem.decision`, "
     "`tandem.queued`). Without it the decision is in `metadata` of `response.created`. Over HTTP it changes nothing.",

@@ -13,14 +13,17 @@ from router.contract.request import JsonObject
 from router.contract.words import Dialect
 from router.dialects.answers import read_failed_frame
 from router.dialects.sse import FRAME_ENDS, split_frames
+from router.dialects.transports import LIMITS_EVENT
 
 MAX_HELD_BYTES = 65_536
 MAX_HELD_EVENTS = 16
 MAX_HELD_SECONDS = 2.0
 """A caller must see that a slow host is alive, and a long first event is no error."""
 _STARTS = (b"data:", b"event:")
-_PROMISES = frozenset({"ping", "keepalive", "message_start", "response.created", "response.queued", "response.in_progress"})
-_PROMISED = re.compile(rb"message_start|response\.(?:created|queued|in_progress)")
+_PROMISES = frozenset(
+    {"ping", "keepalive", "message_start", "response.created", "response.queued", "response.in_progress", LIMITS_EVENT}
+)
+_PROMISED = re.compile(rb"message_start|response\.(?:created|queued|in_progress)|" + re.escape(LIMITS_EVENT.encode()))
 _NAME_BYTES = 64
 """A name is at the event's beginning, on its own line or as the first field of its data."""
 
@@ -47,7 +50,7 @@ class Opening:
         dialect: Dialect,
         finished: "asyncio.Future[TandemError | None]",
         pass_on: Callable[[bytes], None],
-        refuse: Callable[[int, JsonObject], None],
+        refuse: Callable[[int, JsonObject, bytes], None],
     ) -> None:
         self._dialect, self._pass_on, self._refuse = dialect, pass_on, refuse
         self._held: list[bytes] = []
@@ -80,8 +83,9 @@ class Opening:
         if failed is None:
             self._let_go()
         else:
+            held = b"".join(self._held)
             self._close()
-            self._refuse(*failed)
+            self._refuse(*failed, held)
 
     def _let_go(self) -> None:
         if not self._is_over:

@@ -21,6 +21,7 @@ from router.contract.exchange import Arrival, Exchange
 from router.contract.keys import CREDENTIALS, Key, read_token, split_key
 from router.contract.lasting import Lasting
 from router.contract.limits import Limits
+from router.contract.secret import ROUTER_KEY
 from router.contract.share import Holdings, has_room
 from router.contract.sinks import AnswerSink
 from router.contract.stores import ResponseStore
@@ -29,8 +30,18 @@ from router.dialects.refusals import refuse_to
 from router.dialects.table import SPECS
 from router.edge.callers import identify, know_by
 from router.edge.logins import PAGE_HEADER, Logins
-from router.edge.routes import Head, Route, check_body_headers, check_origin, headers_too_large, is_link, too_large
-from router.edge.wrong_keys import WrongKeys
+from router.edge.routes import (
+    ENCODINGS,
+    Head,
+    Route,
+    check_body_headers,
+    check_origin,
+    dialect_of_path,
+    headers_too_large,
+    is_link,
+    too_large,
+)
+from router.edge.wrong_keys import RefusedLogins, WrongKeys
 from router.house import House
 from router.loop.tasks import spawn
 from router.telemetry import events
@@ -62,6 +73,7 @@ class Admission:
         "_wrong_keys",
         "in_flight",
         "logins",
+        "refused_logins",
         "sockets",
         "speedups",
         "take_slot",
@@ -75,7 +87,7 @@ class Admission:
         self._house, self.speedups = house, house.state.speedups
         self._gathering = self.speedups.gathering
         self._start = self.speedups.start
-        self._wrong_keys, self.logins = WrongKeys(), Logins()
+        self._wrong_keys, self.logins, self.refused_logins = WrongKeys(), Logins(), RefusedLogins()
         self.in_flight = 0
         self.sockets = 0
         self._held: dict[Caller, int] = {}
@@ -113,6 +125,7 @@ class Admission:
                 raise too_large(limits)
             self.take_slot(limits, caller)
         elif takes is SOCKET:
+            self.refused_logins.check(head.headers, dialect_of_path(head.path), time.monotonic())
             self._take_socket(limits, caller)
         return caller
 
@@ -129,7 +142,7 @@ class Admission:
             return
         if head.method not in ("GET", "HEAD") and head.headers.get(PAGE_HEADER) != "1":
             raise Forbidden(f"with a login, {head.method[:10]} needs the header {PAGE_HEADER}: 1")
-        head.token, head.headers = "", {name: value for name, value in head.headers.items() if name not in CREDENTIALS}
+        head.token, head.headers = "", keys.clean(head.headers)
         know_by(key, keys, head)
 
     def find_key(self, token: str, peer: object) -> Key:
@@ -143,16 +156,23 @@ class Admission:
             raise self._refuse_key(token, peer) from None
 
     def identify(self, head: Head, headers: dict[str, str]) -> Caller:
-        """The caller of a later request on a connection, by the connection's own key. Raises `Unauthorized`."""
+        """The caller of a later request on a connection, by the connection's own key. Raises `Unauthorized`.
+
+        With keys, `headers` keep the credentials of the connection and no others.
+        """
         plan = self._house.plan
-        if plan.keys is not None:
-            for name in CREDENTIALS:
-                headers.pop(name, None)
         try:
-            return identify(plan, head, headers)
+            caller = identify(plan, head, headers)
         except Unauthorized:
             self._report_wrong_key(head.token)
             raise
+        if plan.keys is not None:
+            for name in (ROUTER_KEY, *CREDENTIALS):
+                if (own := head.headers.get(name)) is None:
+                    headers.pop(name, None)
+                else:
+                    headers[name] = own
+        return caller
 
     def refuse(self, error: TandemError, head: Head | None, peer: object) -> TandemError:
         """The error for a request that was not admitted: 429 after too many wrong keys from one address."""
@@ -285,7 +305,7 @@ def check_head(head: Head, takes: Slot | None, *, any_host: bool) -> None:
     if route is not None and takes is not SOCKET:
         check_method(head.method, headers, route)
     if takes is REQUEST:
-        check_body_headers(headers, head.lengths)
+        check_body_headers(headers, head.lengths, ENCODINGS)
     head.is_checked = True
 
 

@@ -4,15 +4,12 @@ import hmac
 import math
 import time
 from collections.abc import Mapping
-from hashlib import blake2b
 
 from router.contract.caller import ANYONE, LOCAL, SCRAPER, Caller
-from router.contract.keys import CREDENTIALS, Key, KeyRing, digest_of, read_token
-from router.contract.secret import read_callers_key
+from router.contract.credential import digest_credential, read_callers_key
+from router.contract.keys import Key, KeyRing, digest_of, read_token
 from router.edge.routes import METRICS, OPEN_FOLDER, OPEN_PATHS, Head, dialect_of_path
 from router.plan import Plan
-
-_DIGEST_BYTES = 12
 
 
 def identify(plan: Plan, head: Head, headers: Mapping[str, str]) -> Caller:
@@ -28,10 +25,7 @@ def identify(plan: Plan, head: Head, headers: Mapping[str, str]) -> Caller:
     if not plan.takes_callers_keys:
         return LOCAL
     key = read_callers_key(headers, dialect_of_path(head.path))
-    if not key:
-        return LOCAL
-    digest = blake2b(key.encode("utf-8", "replace"), digest_size=_DIGEST_BYTES, person=b"tandem.caller")
-    return Caller(f"key-{digest.hexdigest()}")
+    return Caller(f"key-{digest_credential(key)}") if key else LOCAL
 
 
 def is_metrics_key(plan: Plan, token: str) -> bool:
@@ -43,7 +37,7 @@ def _find_caller(plan: Plan, keys: KeyRing, head: Head) -> Caller:
     token = head.token
     if token is None:
         token = head.token = read_token(head.headers)
-        head.headers = keys.clean({name: value for name, value in head.headers.items() if name not in CREDENTIALS})
+        head.headers = keys.clean(head.headers)
     if head.route is None and (head.path in OPEN_PATHS or head.path.startswith(OPEN_FOLDER)):
         return ANYONE
     if head.path == METRICS and is_metrics_key(plan, token):

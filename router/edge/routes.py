@@ -73,6 +73,8 @@ OPEN_PATHS = frozenset({"/", "/healthz", "/readyz", "/api/hello", LOGIN, LOGOUT}
 OPEN_FOLDER = "/page/"
 """The page's static files, which include the login form."""
 PATHS_WITH_BODY = frozenset({*ROUTES, EXPLAIN})
+ENCODINGS = ("zstd", "gzip")
+"""How the bodies of these may be compressed."""
 
 _PASSED = re.compile(rf"(?:/v1)?(/({'|'.join(PassedRoute)})(?:/.*)?)", re.DOTALL).fullmatch
 _PASSED_HEADERS = frozenset(
@@ -180,23 +182,24 @@ def read_length(value: str) -> int | None:
     return int(value) if _PLAIN_NUMBER(value) else None
 
 
-def check_body_headers(headers: Mapping[str, str], lengths: int) -> None:
-    """`lengths` counts the content-length headers."""
-    _check_media_type(headers.get("content-type", "application/json"), headers.get("content-encoding", ""))
+def check_body_headers(headers: Mapping[str, str], lengths: int, encodings: tuple[str, ...] = ()) -> None:
+    """`lengths` counts the content-length headers. `encodings` are those in which the body may be compressed."""
+    _check_media_type(headers.get("content-type", "application/json"), headers.get("content-encoding", ""), encodings)
     if lengths and (lengths > 1 or read_length(headers["content-length"]) is None):
         raise BadRequest("content-length: must be one plain number")
 
 
 @lru_cache(maxsize=_MAX_REMEMBERED)
-def _check_media_type(value: str, encoding: str) -> None:
+def _check_media_type(value: str, encoding: str, encodings: tuple[str, ...]) -> None:
     kind, _, parameters = value.lower().partition(";")
     if kind.strip() != "application/json" and not kind.strip().endswith("+json"):
         raise WrongMediaType(f'content-type: "{kind.strip()[:60]}" is not supported. Send application/json')
     charset = re.search(r'charset\s*=\s*"?([\w-]+)', parameters)
     if charset and charset.group(1) not in ("utf-8", "utf8", "us-ascii"):
         raise WrongMediaType(f'content-type: charset "{charset.group(1)[:40]}" is not supported. Send UTF-8')
-    if encoding.lower() not in ("identity", ""):
-        raise WrongMediaType("content-encoding: compressed bodies are not supported. Send the body uncompressed")
+    if encoding.lower() not in ("identity", "", *encodings):
+        known = f"as {' or '.join(encodings)}, or uncompressed" if encodings else "uncompressed"
+        raise WrongMediaType(f'content-encoding: "{encoding[:40]}" is not supported here. Send the body {known}')
 
 
 def too_large(limits: Limits) -> BodyTooLarge:

@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from router.contract.allowance import Allowance
 from router.contract.caller import Caller, SessionKey
+from router.contract.credential import credential_for
 from router.contract.keys import digest_of
 from router.contract.request import JsonObject, RequestView
-from router.contract.secret import read_callers_key
 from router.contract.signals import Signals
 from router.contract.target import Quota, Target, TargetStatus
 from router.limits.queue import TargetQueue
@@ -55,7 +55,7 @@ class Queues:
         return status if queue is None or status.target.takes_callers_key else self._with_queue(status, queue, _ANYBODY, 0, now)
 
     def queue_of(self, target: Target, view: RequestView) -> TargetQueue:
-        key = hash(read_callers_key(view.headers, view.dialect)) if target.takes_callers_key else 0
+        key = hash(credential_for(target, view.headers, view.dialect)) if target.takes_callers_key else 0
         queue = self._queues.get((target.name, key))
         if queue is None:
             if len(self._queues) >= _MAX_QUEUES:
@@ -108,5 +108,5 @@ class Queues:
 
 def _digest(target: Target, view: RequestView) -> str:
     """What names a caller's key to other routers, and does not tell it; empty where all callers have the target's own key."""
-    key = read_callers_key(view.headers, view.dialect) if target.takes_callers_key else None
-    return digest_of(key).hex()[:32] if key else ""
+    key = credential_for(target, view.headers, view.dialect) if target.takes_callers_key else None
+    return digest_of(key.text).hex()[:32] if key else ""

@@ -26,7 +26,7 @@ from router.dialects.table import SPECS
 from router.dialects.translate.parser import read_failure
 from router.edge.admission import Admission
 from router.edge.control.panel import Answer, Asked, Page
-from router.edge.http.asgi import collect_body
+from router.edge.http.bodies import collect_body
 from router.edge.routes import check_body_headers, new_request_id
 from router.settle.entry import write_entry
 
@@ -213,6 +213,7 @@ def _describe(exchange: Exchange, answer: Collected) -> JsonObject:
         "duration_ms": line.duration_ms,
         "output_tokens": line.output_tokens,
         "cost_usd": line.cost_usd,
+        "billing": line.billing,
         "error": None if settled.ending.outcome is Outcome.SERVED else _word_failure(settled.ending, answer),
     }
 

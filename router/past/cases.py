@@ -196,8 +196,12 @@ def read_ledger(ledger: SqliteEntryReader, tally: LedgerTally, since: float = 0.
     turns = read_turns(
         _read_history(ledger, tally, since), keeps=lambda call: call.kept is not None and bool(call.kept.override)
     )
-    cases = [case for session in by_session(turns) for case in _as_cases(session)]
-    return sorted(cases, key=lambda case: case.at or 0.0)
+    return sorted(cases_of_turns(turns), key=lambda case: case.at or 0.0)
+
+
+def cases_of_turns(turns: Iterable[Turn]) -> Iterator[Case]:
+    for session in by_session(turns):
+        yield from _as_cases(session)
 
 
 def read_lessons(marked: Iterable[MarkedTurn], known: Iterable[Case], tally: LedgerTally, since: float = 0.0) -> list[Case]:
@@ -331,12 +335,12 @@ def _size_meant(should_be: Tier) -> Size:
 
 
 def _size(turn: Turn, regrets: tuple[RegretSign, ...]) -> Size | None:
-    """By the person's word, else by output: edits are not in the ledger. Broken or uncounted work shows no size."""
+    """By the person's word, else by edits and output. Broken or uncounted work shows no size."""
     if turn.ask.should_be is not None:
         return _size_meant(turn.ask.should_be)
     if RegretSign.OVERRODE in regrets:
         return Size.LONG if turn.ask.line.tier == Tier.DEEP else Size.QUICK
-    size = size_of_work(0, turn.output_tokens or 0)
+    size = size_of_work(turn.edits, turn.output_tokens or 0)
     if size is Size.LONG or not _UP.isdisjoint(regrets):
         return Size.LONG
     return size if not turn.lacks_output and not turn.is_left and turn.outcome != Outcome.CUT_SHORT else None

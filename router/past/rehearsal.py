@@ -29,7 +29,7 @@ _ASKS_FOR_WORDS = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 """A plan or a question: no file changes."""
-_QUESTIONS = frozenset(("what is", "how to", "why", "where", "which", "difference", "explain", "meaning"))
+_QUESTIONS = frozenset(("what", "how to", "why", "where", "which", "difference", "explain", "meaning"))
 """Concepts that open a question, in any known language."""
 
 
@@ -51,20 +51,19 @@ async def rehearse(
     house: House, client: str, texts: Sequence[str], calls: Sequence[int] = ()
 ) -> tuple[Arrival, tuple[AssumedTurn, ...]]:
     """The request of the last text after earlier turns, each of so many `calls`. Raises what the road raises."""
-    session = _Conversation(house, client)
+    session = Conversation(house, client)
     assumed: list[AssumedTurn] = []
     for number, text in enumerate(texts[:-1]):
         assumed.append(await session.take_turn(text, calls[number] if calls else None))
     return session.ask(texts[-1]), tuple(assumed)
 
 
-class _Conversation:
+class Conversation:
     """A growing conversation, in the shape that all clients share."""
 
-    def __init__(self, house: House, client: str) -> None:
+    def __init__(self, house: House, client: str, session: str = "dry-run") -> None:
         self._house = house
-        self._headers = write_headers(client, "dry-run")
-        self._observers = Observers((Link(Part.SESSIONS, house.state.memory),), report_defect)
+        self._headers = write_headers(client, session)
         lead, self._tools = write_lead(client)
         self._messages: list[Json] = [{"role": "system", "content": lead}]
         self._made = 0
@@ -73,8 +72,8 @@ class _Conversation:
         self._messages.append({"role": "user", "content": text})
         return self._request()
 
-    async def take_turn(self, text: str, chosen_calls: int | None) -> AssumedTurn:
-        decision = await self._serve(self.ask(text))
+    async def take_turn(self, text: str, chosen_calls: int | None, said: str = "Done.") -> AssumedTurn:
+        decision = await serve(self._house, self.ask(text))
         calls, edits = assume_work(decision)
         if not self._tools:
             calls = edits = 0
@@ -82,8 +81,8 @@ class _Conversation:
             calls, edits = chosen_calls, round(chosen_calls * edits / calls) if calls else 0
         for number in range(calls):
             self._call(is_edit=number >= calls - edits)
-            decision = await self._serve(self._request())
-        self._messages.append({"role": "assistant", "content": "Done."})
+            decision = await serve(self._house, self._request())
+        self._messages.append({"role": "assistant", "content": said})
         return AssumedTurn(calls, edits, decision.tier)
 
     def _call(self, *, is_edit: bool) -> None:
@@ -101,16 +100,18 @@ class _Conversation:
             body["tools"] = self._tools
         return Arrival("req_dry_run", DEFAULT_DIALECT, Operation.CREATE, self._headers, orjson.dumps(body))
 
-    async def _serve(self, arrival: Arrival) -> Decision:
-        """Decide, and note the request in session memory as served."""
-        decided: Decided = await self._house.decide(arrival)
-        target, now = self._house.plan.targets[decided.decision.targets[0]], self._house.clock()
-        exchange = Exchange(arrival, now, Deadline(now), self._observers)
-        exchange.note(decided)
-        exchange.note(FirstByte(target))
-        exchange.note(AttemptEnded(now, target, Attempt(target.name, 200, None, 0.0), None, None, None))
-        exchange.note(Settled(now, Ending(Outcome.SERVED, 200)))
-        return decided.decision
+
+async def serve(house: House, arrival: Arrival) -> Decision:
+    """Decide, and note the request in session memory as served."""
+    decided: Decided = await house.decide(arrival)
+    target, now = house.plan.targets[decided.decision.targets[0]], house.clock()
+    observers = Observers((Link(Part.SESSIONS, house.state.memory),), report_defect)
+    exchange = Exchange(arrival, now, Deadline(now), observers)
+    exchange.note(decided)
+    exchange.note(FirstByte(target))
+    exchange.note(AttemptEnded(now, target, Attempt(target.name, 200, None, 0.0), None, None, None))
+    exchange.note(Settled(now, Ending(Outcome.SERVED, 200)))
+    return decided.decision
 
 
 def assume_work(decision: Decision) -> tuple[int, int]:

@@ -25,6 +25,7 @@ class Said(Struct, frozen=True, gc=False):
     because: str = ""
     log_odds: float = math.inf
     rank: Rank | str = ""
+    idea: str = ""
 
 
 class _Evidence(Said, frozen=True, gc=False):
@@ -56,6 +57,10 @@ class Kept(Struct, gc=False):
     """Expected of each tier; None if not open."""
     deep: Projection | None = None
     person_text: str | None = None
+    edits: int = 0
+    """Edits of its turn before it."""
+    shadow: dict[str, float] = {}
+    """Plans whose money was a shadow price, which nobody paid."""
     estimates: dict[str, _Expected] = {}
     """In rows of older versions."""
 
@@ -84,6 +89,11 @@ class Kept(Struct, gc=False):
     def says_wrong(self) -> bool:
         """Whether the words told the decision that the turn before went wrong on fast."""
         return any(lean.because.startswith(_SAYS_WRONG) for _, lean in self.leans)
+
+    @property
+    def idea(self) -> str:
+        """What the turn is about; empty if unknown, and in rows of older versions."""
+        return next((lean.idea for _, lean in self.leans if lean.idea), "")
 
 
 def _project(estimates: dict[str, _Expected]) -> tuple[Projection | None, Projection | None]:

@@ -1,30 +1,72 @@
-"""Finished turns by target: what a router learns from its ledger."""
+"""Finished turns: what a router learns from its ledger about targets and callers."""
 
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import dropwhile, takewhile
+from typing import NamedTuple
 
 from router.contract.decision import ESTIMATE
 from router.contract.entry import FinishedWork
-from router.contract.words import NOBODY_SERVED, Outcome, Tier
-from router.past.rows import read_call
+from router.contract.past import RecordedCall, SpentCall
+from router.contract.words import NOBODY_SERVED, Outcome
+from router.decide.opinions import ASIDE
+from router.past.cases import cases_of_turns
+from router.past.history import Size
+from router.past.rows import Call, read_call
 from router.past.turns import BEGINS, Turn, read_turns, with_following
+from router.past.worth import Account, Redone, spend
 from router.stores.sqlite.past import SqliteEntryReader
 
 _MAX_ROWS = 4_000
 """Newest rows: enough to know a target, and read in a tenth of a second."""
 _LEAST_QUIET_SECONDS = 600.0
 """A session silent for this long has finished its turn."""
+_MANY_CALLS = 12
+"""A turn of this many calls is not quick, however little it wrote."""
 
 
-def read_finished_work(ledger: SqliteEntryReader, now: float) -> list[FinishedWork]:
-    """The newest finished turns that show how their target works. Raises `StoreUnusable`."""
-    found, calls = [], ledger.read_recent_calls(read_call, _MAX_ROWS)
-    for turn, after in with_following(read_turns(calls, tuple(Outcome))):
-        if after is not None or now - turn.ended[-1].line.at > _LEAST_QUIET_SECONDS:
-            found.append(_measure(turn, after))
-    return [work for work in found if work is not None]
+class SizedTurn(NamedTuple):
+    """A caller's turn that was quick or long, and what its decision read from it."""
+
+    caller: str
+    evidence: float
+    """Log-odds of a long task, without the prior and without offsets."""
+    is_long: bool
 
 
-def _measure(turn: Turn, after: Turn | None) -> FinishedWork | None:
+class PastWork(NamedTuple):
+    finished: list[FinishedWork]
+    sized: list[SizedTurn]
+
+
+def read_work(ledger: SqliteEntryReader, now: float, weights: str = "") -> PastWork:
+    """The newest finished turns. Those that other weights read have no size here. Raises `StoreUnusable`."""
+    rows = ledger.read_recent_calls(_read, _MAX_ROWS)
+    signs = _find_signs(rows)
+    turns = [
+        turn
+        for turn, after in with_following(read_turns((call for call, _ in rows), tuple(Outcome)))
+        if after is not None or now - turn.ended[-1].line.at > _LEAST_QUIET_SECONDS
+    ]
+    finished = [work for turn in turns if (work := _measure(turn, signs)) is not None]
+    return PastWork(finished, list(_find_sizes(turns, weights)))
+
+
+def _read(row: RecordedCall) -> tuple[Call, SpentCall]:
+    return read_call(row), spend(row.line, row.decision)
+
+
+def _find_signs(rows: Iterable[tuple[Call, SpentCall]]) -> dict[str, Redone | None]:
+    """How it is known of each turn that it was redone, by its request; None if nothing was said against it."""
+    signs: dict[str, Redone | None] = {}
+    marks = {call.line.id: call.should_be for call, _ in rows if call.should_be is not None}
+    account = Account(marks, lambda turn: signs.__setitem__(turn.ask.id or "", turn.sign))
+    for _, call in rows:
+        account.add(call)
+    account.close()
+    return signs
+
+
+def _measure(turn: Turn, signs: Mapping[str, Redone | None]) -> FinishedWork | None:
     """None if the tier was asked for or a call is incomplete. A turn that was moved up counts up to then."""
     calls = [*dropwhile(lambda call: call.line.outcome in NOBODY_SERVED, turn.ended)]  # it was sent again
     if not calls or calls[0].line.turn_kind not in BEGINS:
@@ -35,7 +77,6 @@ def _measure(turn: Turn, after: Turn | None) -> FinishedWork | None:
     own = [call.line for call in takewhile(lambda call: call.line.target == line.target, calls)]
     if any(one.outcome != Outcome.SERVED or one.output_tokens is None for one in own):
         return None
-    is_wrong = calls[0].should_be is Tier.DEEP or (after is not None and after.ask.says_wrong)
     is_fast = kept.fast is not None and kept.fast.target == line.target
     return FinishedWork(
         line.target,
@@ -43,5 +84,19 @@ def _measure(turn: Turn, after: Turn | None) -> FinishedWork | None:
         len(own),
         sum(one.output_tokens or 0 for one in own),
         kept.deep.target if is_fast and kept.deep is not None else "",
-        has_failed=is_wrong or len(own) < len(calls),
+        has_failed=signs.get(line.id) is not None,
+        idea=kept.idea,
     )
+
+
+def _find_sizes(turns: Iterable[Turn], weights: str) -> Iterator[SizedTurn]:
+    """Marked turns are left out: the personal table learns from those."""
+    by_request = {turn.ask.line.id: turn for turn in turns}
+    for case in cases_of_turns(by_request.values()):
+        turn = by_request[case.request]
+        if case.is_marked or not case.is_clear or turn.ask.kept is None or turn.ask.kept.weights != weights:
+            continue
+        is_long = case.size is Size.LONG
+        if is_long or turn.calls < _MANY_CALLS:
+            leans = (lean.log_odds for policy, lean in turn.ask.kept.leans if policy not in ASIDE)
+            yield SizedTurn(turn.caller, sum(leans), is_long)

@@ -12,11 +12,11 @@ from hashlib import sha256
 
 from msgspec import Struct
 
+from router.contract.credential import read_callers_key
 from router.contract.errors import BadRequest, IdempotencyMismatch, InBackground, InProgress, StoreUnavailable
 from router.contract.exchange import IDEMPOTENCY_KEY, Arrival, Exchange
 from router.contract.facts import Ending, Read, Replayed
 from router.contract.request import RequestView
-from router.contract.secret import read_callers_key
 from router.contract.sinks import AnswerSink, Copy, watch
 from router.contract.stores import HeldKey, KeptRepeat, RepeatStore, StoreUnusable
 from router.contract.words import Operation, Outcome

@@ -15,9 +15,10 @@ _WIDE = 120
 _LEAST_WHY, _LEAST_FOLDED = 26, 12
 _BRIEF = (
     (re.compile(r"^(?:a |an )?(?:long task|quick edit|quick question|quick turn): "), ""),
+    (re.compile(r"may be long \(([\d.]+ %); [^)]*\)"), r"may be long (\1)"),
     (re.compile(r"^unclear; (?=follows)"), ""),
     (re.compile(r'^the model name ("[^"]*") .*'), r"model \1"),
-    (re.compile(r"^moved up at (?=call)"), ""),
+    (re.compile(r"^moved up (?:at )?(?=call|after)"), ""),
     (re.compile(r"^compaction stays with its session on \w+"), "compaction"),
 )
 """Shortened reasons for a narrow terminal, without what the tier column says."""
@@ -176,7 +177,7 @@ class Layout:
         return f"{count(turn.input_tokens)}{gap}{self.style.arrow}{gap}{count(turn.output_tokens)}"
 
     def _cost(self, turn: Turn) -> str:
-        return money(turn.cost_usd, is_part=turn.lacks_cost, is_short=True)
+        return turn.billing or money(turn.cost_usd, is_part=turn.lacks_cost, is_short=True)
 
     def _why_text(self, turn: Turn) -> str:
         style = self.style

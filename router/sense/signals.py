@@ -39,7 +39,7 @@ def read_signals(
     if not turn.history.turns or features is None or not features.is_short:
         return Signals(turn, prompt, alias, statuses, view.effort, features)
     offer = read_offer(turn.said, text or "") if len(turn.said) >= LEAST_OFFER else None
-    return Signals(turn, prompt, alias, statuses, view.effort, features, _read_earlier(turn), offer)
+    return Signals(turn, prompt, alias, statuses, view.effort, features, _read_earlier(turn), offer=offer)
 
 
 def _read_earlier(turn: Turn) -> tuple[Features, ...]:

@@ -11,6 +11,7 @@ from operator import methodcaller
 
 from msgspec.structs import replace
 
+from router.contract.caller import Caller, SessionKey
 from router.contract.clock import CLOCK
 from router.contract.exchange import Exchange, Handler
 from router.contract.facts import AttemptEnded, Decided, Fact, FirstByte, Settled, StateRefused
@@ -79,6 +80,9 @@ class SessionMemory:
         if not name and not state.name and state.wish is None and view.overrides == _NO_OVERRIDES:
             return found  # no wish was ever made
         return apply_wishes(found, view, turn, alias)
+
+    async def knows(self, caller: Caller, session: str) -> bool:
+        return await self._sessions.load(SessionKey(caller, session)) is not None
 
     def handlers(self) -> Mapping[type[Fact], Handler]:
         if self._is_shared:

@@ -3,9 +3,9 @@
 from collections.abc import Collection, Mapping
 
 from router.contract.caller import SessionKey
+from router.contract.credential import read_callers_key
 from router.contract.exchange import CancelReason, Exchange, Handler
 from router.contract.facts import Decided, Fact
-from router.contract.secret import read_callers_key
 from router.dialects.table import SPECS
 
 Slot = tuple[SessionKey, str, str]

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from hashlib import blake2b
 
+from router.contract.credential import ACCOUNT
 from router.contract.decision import Decision
 from router.contract.relay import Headers
 from router.contract.request import RequestView
@@ -63,8 +64,8 @@ class TurnTokens:
         """Headers with a token for an answer from each tier; empty for clients that carry none."""
         turn = decision.turn
         header = _HEADERS.get(turn.client)
-        if header is None or turn.kind not in REMEMBERED:
-            return {}
+        if header is None or turn.kind not in REMEMBERED or ACCOUNT in view.headers:
+            return {}  # with a login the header is its vendor's
         found: dict[Tier, Headers] = {}
         for served in Tier:
             tier = session.position.tier if is_aside(session, view) else higher_of(decision.tier, served)

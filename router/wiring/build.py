@@ -20,12 +20,14 @@ from router.contract.caller import LOCAL
 from router.contract.exchange import Exchange, Link, Observer, Observers, Part
 from router.contract.keys import OWN_ID, Key, digest_of, make_key
 from router.contract.opinions import Policy
+from router.contract.relay import Upstream
 from router.contract.rights import BOTH_TIERS, Rights
 from router.contract.spending import find_zone
 from router.contract.stores import StoreUnusable
 from router.contract.target import Target
+from router.contract.tracing import TraceHeaders
 from router.contract.words import NearBudget, Subagents, Tier
-from router.decide.opinions import Rules
+from router.decide.opinions import Offsets, Rules
 from router.dialects.histories import Histories
 from router.dispatch.dispatch import Dispatcher
 from router.dispatch.outgoing import Reachable
@@ -58,7 +60,15 @@ from router.upstream.pool import Pool
 from router.wiring.built import Built
 from router.wiring.key_watch import KeyWatch
 from router.wiring.own_policies import Guarded, list_hooks, open_policy
-from router.wiring.registry import ADAPTERS, POLICIES, BackgroundPolicy, BudgetPolicy, RightsPolicy, SubagentPolicy
+from router.wiring.registry import (
+    ADAPTERS,
+    POLICIES,
+    BackgroundPolicy,
+    BudgetPolicy,
+    CredentialPolicy,
+    RightsPolicy,
+    SubagentPolicy,
+)
 from router.wiring.reloader import Reloader
 from router.wiring.revoking import Revoking
 from router.wiring.secret_watch import SecretWatch
@@ -251,40 +261,18 @@ def build_plan(loaded: LoadedConfig, state: State, clock: Callable[[], float] = 
     """What one config makes. It may take the place of another at any time (`House.swap`). The house has the same clock."""
     config, upstream = loaded.config, state.upstream
     keys = loaded.keys.with_own(state.own_key) if loaded.keys is not None and state.own_key is not None else loaded.keys
-    # The registry's classes share no base: each takes its own settings, which the config has checked.
-    adapters: dict[str, Any] = dict(ADAPTERS)
     targets = {plan.target.name: plan.target for plan in loaded.targets}
     trace = state.tracing.follow(loaded.trace_terms)
     state.observers.switch(Part.TRACES, on=trace is not None)
-    reachable = {
-        plan.target.name: Reachable(
-            plan.target,
-            adapters[plan.adapter](replace(plan.endpoint, is_traced=True) if trace else plan.endpoint, plan.settings, upstream),
-            plan.endpoint.model,
-            plan.fit,
-            plan.endpoint.api_key,
-            plan.endpoint.over_websocket,
-            plan.endpoint.secrets,
-            trace,
-            hides_limits=keys is not None,
-            health_path=plan.endpoint.health_path,
-        )
-        for plan in loaded.targets
-    }
+    models = ModelNames(config.models, tuple(targets), SHIPPED_MODELS, models_behind(_own_models(loaded)))
+    reachable = _reach(loaded, upstream, trace, models, hides_limits=keys is not None)
     rights = keys.rights if keys is not None else None
     policies = _choose_policies(loaded, rights, state.budgets)
     limits = _limit_callers(loaded, rights, state, policies)
-    rules = Rules(
-        policies=policies,
-        economics=structs.replace(config.decision, preference=config.preference),
-        spill_over=config.spill_over,
-        config_fingerprint=loaded.fingerprint,
-        weights_fingerprint=loaded.weights_fingerprint,
-        rights=rights,
-    )
+    rules = _make_rules(loaded, policies, rights, state.offsets)
     return Plan(
         rules=rules,
-        models=ModelNames(config.models, tuple(targets), SHIPPED_MODELS, models_behind(_own_models(loaded))),
+        models=models,
         targets=targets,
         dispatcher=Dispatcher(reachable, max_response_bytes=config.limits.max_response_bytes, clock=clock, limits=limits),
         limits=config.limits,
@@ -309,12 +297,54 @@ def build_plan(loaded: LoadedConfig, state: State, clock: Callable[[], float] = 
     )
 
 
+def _reach(
+    loaded: LoadedConfig, upstream: Upstream, trace: TraceHeaders | None, models: ModelNames, *, hides_limits: bool
+) -> dict[str, Reachable]:
+    """The targets as dispatch reaches them."""
+    # The registry's classes share no base: each takes its own settings, which the config has checked.
+    adapters: dict[str, Any] = dict(ADAPTERS)
+    return {
+        plan.target.name: Reachable(
+            plan.target,
+            adapters[plan.adapter](replace(plan.endpoint, is_traced=True) if trace else plan.endpoint, plan.settings, upstream),
+            plan.endpoint.model,
+            plan.fit,
+            plan.endpoint.api_key,
+            plan.endpoint.over_websocket,
+            plan.endpoint.secrets,
+            trace,
+            hides_limits=hides_limits,
+            health_path=plan.endpoint.health_path,
+            is_own_name=models.is_own,
+        )
+        for plan in loaded.targets
+    }
+
+
+def _make_rules(
+    loaded: LoadedConfig, policies: tuple[Policy, ...], rights: Mapping[str, Rights] | None, offsets: Offsets
+) -> Rules:
+    economics = structs.replace(loaded.config.decision, preference=loaded.config.preference)
+    offsets.follow(economics)
+    return Rules(
+        policies=policies,
+        economics=economics,
+        spill_over=loaded.config.spill_over,
+        config_fingerprint=loaded.fingerprint,
+        weights_fingerprint=loaded.weights_fingerprint,
+        rights=rights,
+        offsets=offsets,
+    )
+
+
 def _choose_policies(loaded: LoadedConfig, rights: Mapping[str, Rights] | None, budgets: Budgets) -> tuple[Policy, ...]:
     policies: dict[str, Any] = dict(POLICIES)
     chosen: list[Policy] = [policies[name](settings) for name, settings in loaded.policies]
     chosen += [Guarded(own) for own in loaded.own_policies]
     if rights is not None and any(own.tiers != BOTH_TIERS for own in rights.values()):
         chosen.append(RightsPolicy(rights))
+    if any(plan.target.takes_callers_key for plan in loaded.targets):
+        chosen.append(CredentialPolicy())
     near = loaded.config.budgets
     if near.near is NearBudget.LEAN and any(own.has_budget for own in (rights or {}).values()):
         chosen.append(BudgetPolicy(budgets.standing, near.warn_at))

@@ -2,16 +2,19 @@
 
 import asyncio
 import time
+from collections.abc import Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from router.contract.clock import CLOCK
-from router.contract.entry import FinishedWork
+from router.contract.economics import FailureRates, Offset
 from router.contract.notices import Notices
 from router.contract.relay import Warmable
 from router.contract.stores import StoreUnusable
+from router.contract.target import WorkRatio
+from router.decide.opinions import Rules
 from router.decide.ratios import learn_failures, learn_ratios
 from router.dispatch.live.past import Paces, sum_up
 from router.edge.control.panel import Group
@@ -105,8 +108,8 @@ class Built:
         spawn(self.jobs.stop(), name="release jobs")
 
     def learn(self, path: Path | None) -> None:
-        """Take from a ledger, which need not be written here, how fast targets were, their work and how often it is redone."""
-        self._apply(*_read_ledger(path))
+        """Take from a ledger, which need not be written here, what it says of targets and callers."""
+        self._apply(_read_ledger(path, self.house.plan.rules))
 
     async def watch_keys(self) -> None:
         """Take changes of the key file, as long as the router runs; at once over where callers need no key."""
@@ -129,7 +132,7 @@ class Built:
     async def keep_learning(self) -> None:
         """Learn every ten minutes, with the file read in a thread."""
         while True:
-            self._apply(*await asyncio.to_thread(_read_ledger, self.ledger_path))
+            self._apply(await asyncio.to_thread(_read_ledger, self.ledger_path, self.house.plan.rules))
             with suppress(StoreUnusable, OSError):
                 await self.recall_budgets()
             await asyncio.sleep(_LEARN_SECONDS)
@@ -147,10 +150,11 @@ class Built:
         """Answers questions about the ledger, if one is kept."""
         return _open_ledger(self.ledger_path)
 
-    def _apply(self, work: list[FinishedWork], paces: Paces) -> None:
-        ratios, live = learn_ratios(work, self.house.plan.rules.economics), self.house.state.live
-        live.learn(ratios, learn_failures(work))
-        live.recall(paces, time.perf_counter(), time.time())
+    def _apply(self, learned: "_Learned") -> None:
+        live = self.house.state.live
+        live.learn(learned.ratios, learned.failures)
+        live.recall(learned.paces, time.perf_counter(), time.time())
+        self.house.state.offsets.learn(learned.offsets)
 
     async def close(self) -> None:
         """Stop what `begin` began, then close all parts. Another router in this process goes on."""
@@ -160,17 +164,30 @@ class Built:
         await self.closing.aclose()
 
 
+class _Learned(NamedTuple):
+    """What a ledger says of targets: their work, how often it is redone, and their pace. And of callers: their offsets."""
+
+    ratios: Mapping[str, WorkRatio]
+    failures: Mapping[str, Mapping[str, FailureRates]]
+    paces: Paces
+    offsets: Mapping[str, Offset]
+
+
 def _open_ledger(path: Path | None) -> "SqliteEntryReader | None":
     from router.stores.sqlite.past import SqliteEntryReader  # no request needs it
 
     return SqliteEntryReader(path) if path is not None else None
 
 
-def _read_ledger(path: Path | None) -> tuple[list[FinishedWork], Paces]:
+def _read_ledger(path: Path | None, rules: Rules) -> _Learned:
     """Nothing where there is no ledger, or it cannot be read: estimates can do without."""
     with suppress(StoreUnusable, OSError):  # without a free file handle, the reader cannot even be loaded
-        from router.past.work import read_finished_work
+        from router.past.offsets import learn_offsets
+        from router.past.work import read_work
 
         if (ledger := _open_ledger(path)) is not None:
-            return read_finished_work(ledger, time.time()), sum_up(ledger.read_past_calls())
-    return [], {}
+            work, economics = read_work(ledger, time.time(), rules.weights_fingerprint), rules.economics
+            ratios, failures = learn_ratios(work.finished, economics), learn_failures(work.finished)
+            offsets = learn_offsets(work.sized, economics) if economics.personal else {}
+            return _Learned(ratios, failures, sum_up(ledger.read_past_calls()), offsets)
+    return _Learned({}, {}, {}, {})

@@ -8,6 +8,7 @@ from policies.background import BackgroundPolicy as BackgroundPolicy
 from policies.boundary import BoundaryPolicy
 from policies.budget import BudgetPolicy as BudgetPolicy
 from policies.capability import CapabilityPolicy
+from policies.credential import CredentialPolicy as CredentialPolicy
 from policies.effort import EffortPolicy
 from policies.learned import LearnedPolicy as LearnedPolicy
 from policies.override import OverridePolicy

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.refusals
 SENTENCES = {
     "plain": ("fast", "quick edit"),
     "spilled": ("deep", "quick failed (503), so thorough answers"),
-    "tool result": ("deep", "call 2 of a turn on fast"),
+    "tool result": ("deep", "2 tool calls into a turn on fast"),
     "moved up": ("deep", "quick failed (503), so thorough answers"),
     "moved down": ("fast", "x-tandem-tier asks for fast"),
     "interrupted": ("deep", "interrupted"),

@@ -220,7 +220,7 @@ async def check_away(router: Router, kept: Kept, broken: Collection[str], cause:
 
 async def check_reported(router: Router, broken: Collection[str], cause: str) -> None:
     """By the metrics, the notices, and a router that stays ready."""
-    await until(lambda: is_down(router, broken), 60)
+    await until_down(router, broken)
     ready = await router.ask("/readyz")
     away = json.loads(ready.body)["away"]
     assert (ready.status, len(away)) == (200, len(broken))
@@ -229,12 +229,23 @@ async def check_reported(router: Router, broken: Collection[str], cause: str) ->
 
 
 async def check_back(router: Router) -> None:
-    await until(lambda: is_down(router, ()), 60)
+    await until_down(router, ())
     assert "away" not in await router.read("/readyz")
 
 
-async def is_down(router: Router, broken: Collection[str]) -> bool:
-    return await router.find_down() == set(broken)
+async def until_down(router: Router, broken: Collection[str]) -> None:
+    """Until these stores are away, and no others."""
+    seen: list[set[str]] = []
+
+    async def is_so() -> bool:
+        if seen[-1:] != [down := await router.find_down()]:
+            seen.append(down)
+        return down == set(broken)
+
+    try:
+        await until(is_so, 60)
+    except AssertionError as error:
+        raise AssertionError(f"away should be {set(broken)}, and was {seen}") from error
 
 
 @contextlib.contextmanager
@@ -287,13 +298,22 @@ def locked(place: Place, store: str, mode: str = "NORMAL") -> Iterator[None]:
 def immutable(place: Place, store: str) -> Iterator[None]:
     """Not even files that are open can be written to. SQLite maps the index of its log into memory: that would end the process."""
     folder = place.folder_of(store)
-    names = [str(path) for path in (folder, *folder.iterdir()) if not path.name.endswith("-shm")]
-    try:
-        if subprocess.run(["chattr", "+i", *names], capture_output=True).returncode:
-            pytest.skip("no file can be made immutable here")
-        yield
-    finally:
-        subprocess.run(["chattr", "-i", *names], capture_output=True)
+    with (folder / "open").open("wb", buffering=0) as opened:
+        try:
+            if change_flag("+i", folder):
+                pytest.skip("no file can be made immutable here")
+            change_flag("+i", *folder.iterdir())  # all there will be: a log that came between list and flag could be written to
+            with contextlib.suppress(PermissionError):
+                opened.write(b"x")
+                pytest.skip("on this file system an immutable file that is open can be written to")
+            yield
+        finally:
+            change_flag("-i", folder, *folder.iterdir())
+
+
+def change_flag(flag: str, *paths: Path) -> int:
+    names = [str(path) for path in paths if not path.name.endswith("-shm")]
+    return subprocess.run(["chattr", flag, *names], capture_output=True).returncode
 
 
 @contextlib.contextmanager

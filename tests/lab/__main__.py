@@ -1,6 +1,7 @@
 """`python -m tests.lab`: fit the weights that come with Tandem, and measure them in more ways than `tandem eval` does."""
 
 import argparse
+import asyncio
 import json
 import sys
 from collections.abc import Sequence
@@ -21,6 +22,7 @@ from router.past.figures import Judged, count_heard, measure, measure_rescue, sp
 from router.past.labelled import BadData, Item, load_items, load_turns
 from router.past.marks import sigmoid
 from tests.lab.bars import explaining, judge_seen, judge_unseen, list_figures
+from tests.lab.explanations import explain_drawn
 from tests.lab.items import Row, load_replies, load_rows, load_said
 from tests.lab.libraries import CannotFit
 from tests.lab.measure import Pace, cost_curve, measure_all, regret, reliability
@@ -125,6 +127,13 @@ def build_parser() -> argparse.ArgumentParser:
     evaluate.add_argument("--json", action="store_true", help="print the figures as JSON")
     add_assumption_arguments(evaluate)
     evaluate.set_defaults(run=_evaluate)
+    explanations = commands.add_parser("explanations", help="print explanations of turns drawn at random, to be read by people")
+    add_config_argument(explanations)
+    explanations.add_argument(
+        "--seed", type=int, default=46, help="one seed always draws the same turns (default: %(default)s)"
+    )
+    explanations.add_argument("--count", type=int, default=60, help="how many to draw (default: %(default)s)")
+    explanations.set_defaults(run=_print_explanations)
     return parser
 
 
@@ -261,6 +270,18 @@ def _evaluate(arguments: argparse.Namespace) -> int:
         rows = [[name, *(_cell(found[field]) for field in _COLUMNS)] for name, found in figures.items()]
         print("\n".join(write_table(("", *_COLUMNS.values()), rows, style_here())))
         say(_LEGEND + pace.assumed.sentence())
+    return 0
+
+
+def _print_explanations(arguments: argparse.Namespace) -> int:
+    async def print_all() -> None:
+        drawn = explain_drawn(load_or_end(arguments.config), SHARED_DATA.parent, arguments.seed, arguments.count)
+        number = 0
+        async for explained in drawn:
+            number += 1
+            print(f"{number}. {explained}\n")
+
+    asyncio.run(print_all())
     return 0
 
 

@@ -74,7 +74,8 @@ def test_a_turn_that_has_grown_is_moved_up_where_deep_is_done_sooner(trajectory,
     (opinion,) = BOUNDARY.judge(ask(), grown(tier, trajectory))
 
     assert (opinion.tier, opinion.yields, opinion.rank) == (Tier.DEEP, True, Rank.RUNNING_TURN)
-    assert opinion.because.startswith(f"moved up at call {trajectory.calls}: ")
+    moved = "moved up" if tier else "a turn"
+    assert opinion.because.startswith(f"{moved} after {trajectory.calls} tool calls")
     assert opinion.because.endswith("80k tokens to read again")
     assert len(opinion.because) <= 120
 
@@ -87,7 +88,7 @@ def test_a_turn_that_has_grown_stays_while_moving_would_take_longer(trajectory):
     (opinion,) = BOUNDARY.judge(ask(), grown(Tier.FAST, trajectory))
 
     assert opinion.tier is Tier.FAST
-    assert opinion.because == f"call {trajectory.calls} of a turn on fast; moving it up would take longer"
+    assert opinion.because == f"{trajectory.calls} tool calls into a turn on fast; moving it up would take longer"
 
 
 def test_what_a_failure_costs_decides_how_soon_a_grown_turn_moves():
@@ -194,3 +195,11 @@ def test_a_turn_that_goes_on_after_a_clients_own_message_says_after_what(tier):
     (opinion,) = BOUNDARY.judge(ask(), signals)
 
     assert opinion.because == f"continues, after compaction, a turn on {tier}"
+
+
+def test_a_turn_is_said_to_be_moved_up_only_if_it_was_this_one():
+    signals = grown(Tier.DEEP, NO_TROUBLE, has_escalated=True)
+    go_on = replace(signals, turn=replace(signals.turn, kind=TurnKind.FOLLOW_UP, goes_on=False))
+
+    assert BOUNDARY.judge(ask(), signals)[0].because == "this turn was moved up to deep and stays there"
+    assert BOUNDARY.judge(ask(), go_on)[0].because == "continues the last turn, which was moved up to deep"

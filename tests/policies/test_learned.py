@@ -6,6 +6,7 @@ from importlib.resources import files
 import pytest
 
 from policies.learned import LearnedConfig, LearnedPolicy, find_weights
+from policies.wording import SHAPES
 from router.config.load import find_config, load_config
 from router.contract.features import HASHING, TABLE_SIZE
 from router.contract.personal import Kind, PersonalTable, write_personal
@@ -208,7 +209,7 @@ def test_a_tool_loop_is_read_like_the_ask_that_began_it(kind):
     [
         ("rename divide to div", "looks like a quick edit: rename"),
         ("fix the typo", "looks like a quick edit: typo"),
-        ("Refactor the whole codebase to async", "looks like a long task: whole codebase, refactor, async"),
+        ("Refactor the whole codebase to async", "looks like a long task: whole codebase, refactor"),
     ],
 )
 def test_the_reason_begins_with_what_the_turn_looks_like(text, because):
@@ -216,6 +217,20 @@ def test_the_reason_begins_with_what_the_turn_looks_like(text, because):
 
     assert opinion.because == because
     assert opinion.names_turn
+
+
+@pytest.mark.parametrize(
+    "text", ["rename divide to div", "Refactor the whole codebase to async", "what does this function do?"]
+)
+def test_a_turn_has_the_first_idea_of_its_reason_or_what_it_looks_like(text):
+    opinion = judge(text)
+
+    looks, _, ideas = opinion.because.removeprefix("looks like a ").partition(": ")
+    assert opinion.idea == (ideas or looks).split(", ")[0] != ""
+
+
+def test_words_that_point_back_have_no_idea_of_their_own():
+    assert judge("go on", AFTER_LONG, ask=1.0).idea == ""
 
 
 def test_a_question_is_called_one():
@@ -228,7 +243,7 @@ def test_a_reason_holds_nothing_but_phrases_of_ours(subtests):
             said = judge(text).because
             _, _, reasons = said.partition(": ")
 
-            assert set(filter(None, reasons.split(", "))) <= set(PHRASES)
+            assert set(filter(None, reasons.split(", "))) <= {*PHRASES, *SHAPES}
             assert header_text(said) == said
             assert len(said) <= 100
 

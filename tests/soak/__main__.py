@@ -23,7 +23,7 @@ from tests.tools.waiting import later, until
 
 CONNECTIONS = 24
 WARM_MINUTES = 10
-MAY_GROW_MB, MAY_WARM_MB = 5.0, 16.0
+MAY_GROW_MB, MAY_WARM_MB = 5.0, 12.0
 """After ten minutes every table is full. In a shorter run they still fill, so only a leak of several KB a request is seen."""
 LOWS_SECONDS = 20.0
 SETTLE_SECONDS = 90.0

@@ -43,6 +43,7 @@ class SocketUpstream:
         self.accepted = self.sockets = 0
         self.open: set[ServerConnection] = set()
         self.upgrade_status: int | None = None
+        self.handshake_headers: dict[str, str] = {}
         self.http = Upstream()
         self.http.scripts = [speak("responses", Speech("over http"))]
         self._server: Server
@@ -52,7 +53,14 @@ class SocketUpstream:
     async def start(self) -> None:
         await self.http.start()
         self._server = await serve(
-            self._serve, "127.0.0.1", 0, process_request=self._check, compression=None, ping_interval=None, max_size=None
+            self._serve,
+            "127.0.0.1",
+            0,
+            process_request=self._check,
+            process_response=self._add_headers,
+            compression=None,
+            ping_interval=None,
+            max_size=None,
         )
         self._front = await asyncio.start_server(self._accept, sock=_listen())
 
@@ -104,6 +112,10 @@ class SocketUpstream:
         if self.upgrade_status is not None:
             return connection.respond(HTTPStatus(self.upgrade_status), "no sockets here")
         return None
+
+    def _add_headers(self, connection: ServerConnection, request: Request, response: Response) -> None:
+        for name, value in self.handshake_headers.items():
+            response.headers[name] = value
 
     async def _serve(self, connection: ServerConnection) -> None:
         self.sockets += 1

@@ -15,6 +15,8 @@ from tests.tools.sockets import open_socket
 from tests.tools.speech import Speech, speak
 from tests.tools.upstream import CHAT_ANSWER, answer_json
 
+WAYS = 3
+"""Headers in which a key may come."""
 PROMPT = "fix the typo canary-in-the-prompt"
 ROUTES = {
     "chat": ("/v1/chat/completions", {"model": "auto", "messages": [{"role": "user", "content": PROMPT}]}),
@@ -61,12 +63,12 @@ def config_for(adapter: str, url: str, extra: str = "") -> str:
 
 
 class Hunt:
-    def __init__(self, tandem, key) -> None:
-        self.tandem, self.key, self.secret, self.answers = tandem, key.text, key.text.split("_", 2)[2], []
+    def __init__(self, tandem, key: str) -> None:
+        self.tandem, self.key, self.secret, self.answers = tandem, key, key.split("_", 2)[-1], []
 
     async def send(self, path, body=None, headers=(), *, method=None):
-        """Send a request with the key in its right place, once in each of the two headers."""
-        for way in ({"authorization": f"Bearer {self.key}"}, {"x-api-key": self.key}):
+        """Send a request with the key in its right place, once in each of the headers for it."""
+        for way in ({"authorization": f"Bearer {self.key}"}, {"x-api-key": self.key}, {"x-tandem-key": self.key}):
             named = {**way, "x-tandem-upstream-key": "key-of-ada-for-the-target", **dict(headers)}
             self.answers.append(await call(self.tandem.port, path, body, named, method, tls=client_context()))
         return self.answers[-1]
@@ -102,7 +104,7 @@ async def hunt(upstream, tmp_path, request):
     key = write_keys(tmp_path, ada="may_force: [fast, deep]")["ada"]
     write_pair(tmp_path)
     async with running(config_for(adapter, upstream.base_url), tmp_path) as tandem:
-        yield Hunt(tandem, key)
+        yield Hunt(tandem, key.text)
 
 
 def every_adapter(*adapters):
@@ -120,7 +122,7 @@ async def test_a_key_where_it_belongs_and_in_every_other_header_reaches_no_targe
             assert answer.status == 200, answer.body
             await hunt.send(path, {**body, "model": model, "stream": True}, {**everywhere, "idempotency-key": f"s{hunt.key}"})
 
-    entries = await hunt.tandem.entries(12)
+    entries = await hunt.tandem.entries(6 * WAYS)
     assert {entry["caller"] for entry in entries} == {"ada"}
     assert hunt.kept() == hunt.shown() == []
     log = "".join(capfd.readouterr())
@@ -142,7 +144,7 @@ async def test_only_the_header_for_it_brings_a_key_to_a_target_that_takes_one(hu
     )
 
     sent = [seen.headers["authorization"] for seen in upstream.seen]
-    assert sent == [*["Bearer key-of-ada-for-the-target"] * 2, *["Bearer none"] * 2]
+    assert sent == [*["Bearer key-of-ada-for-the-target"] * WAYS, *["Bearer none"] * WAYS]
     assert without.status == 200
     assert (refused.status, refused.json["error"]["code"]) == (401, "caller_key")
     assert "x-tandem-upstream-key: KEY" in refused.json["error"]["message"]
@@ -200,18 +202,44 @@ async def test_a_socket_keeps_the_key_of_its_handshake_to_itself(hunt, upstream,
     assert not hunt.holds(json.dumps([[seen.path, seen.headers] for seen in upstream.seen]))
 
 
+LOGIN = "sk-ant-oat01-canary-login-of-ada-0123456789"
+
+
+@every_adapter("messages")
+async def test_a_login_next_to_the_key_of_the_router_reaches_the_target_that_takes_it_and_nothing_else(hunt, upstream, capfd):
+    path, body = ROUTES["messages"]
+    named = {"x-tandem-key": hunt.key, "authorization": f"Bearer {LOGIN}"}
+    for model in ("fast", "deep"):
+        answer = await call(hunt.tandem.port, path, {**body, "model": model}, named, tls=client_context())
+        assert answer.status == 200, answer.body
+        hunt.answers.append(answer)
+
+    (fast, deep) = (json.dumps([seen.path, seen.headers]) for seen in upstream.seen)
+    login = Hunt(hunt.tandem, LOGIN.removeprefix("sk-ant-oat01-"))
+    assert upstream.seen[0].headers["authorization"] == f"Bearer {LOGIN}"
+    assert not hunt.holds(fast + deep)
+    assert not login.holds(deep)
+    assert not any(login.holds(seen.body) for seen in upstream.seen)
+    login.answers = hunt.answers
+    await hunt.tandem.entries(2)
+    assert login.kept() == hunt.kept() == login.shown() == []
+    log = "".join(capfd.readouterr())
+    assert not login.holds(log)
+    assert not hunt.holds(log)
+
+
 async def test_a_route_that_is_passed_on_takes_the_key_for_the_target_and_no_other(upstream, tmp_path, capfd):
     upstream.scripts = [answer_json(CHAT_ANSWER)]
     key = write_keys(tmp_path, ada="")["ada"]
     write_pair(tmp_path)
     config = config_for("chat", upstream.base_url, "pass_through: {embeddings: spark}")
     async with running(config, tmp_path) as tandem:
-        hunt = Hunt(tandem, key)
+        hunt = Hunt(tandem, key.text)
 
         answer = await hunt.send("/v1/embeddings", {"input": "a"}, {"cookie": hunt.key, "api-key": hunt.key})
 
         assert answer.status == 200
-        assert [seen.headers["authorization"] for seen in upstream.seen] == ["Bearer key-of-ada-for-the-target"] * 2
+        assert [seen.headers["authorization"] for seen in upstream.seen] == ["Bearer key-of-ada-for-the-target"] * WAYS
         assert not hunt.holds(json.dumps([[seen.path, seen.headers] for seen in upstream.seen]))
         assert hunt.kept() == hunt.shown() == []
     assert not hunt.holds("".join(capfd.readouterr()))

@@ -122,3 +122,76 @@ async def test_as_many_calls_as_were_chosen_are_made(pair, explain, calls):
 
     assert assumed["calls"] == calls
     assert (reply.headers["x-tandem-tier"], reply.headers["x-tandem-because"]) == (told["tier"], told["because"])
+
+
+NAMES = {
+    "by x-tandem-session": ({"x-tandem-session": "named"}, {"x-tandem-session": "named"}),
+    "by the client, explained by its own header": (
+        {"user-agent": "claude-cli/2.1.325", "x-claude-code-session-id": "6f2a"},
+        {"user-agent": "claude-cli/2.1.325", "x-claude-code-session-id": "6f2a"},
+    ),
+    "by the client, explained by the name that is shown": (
+        {"user-agent": "claude-cli/2.1.325", "x-claude-code-session-id": "6f2a"},
+        {"x-tandem-session": "claude-code:6f2a"},
+    ),
+    "by nobody": ({}, {}),
+}
+
+
+@pytest.mark.parametrize("named", NAMES)
+async def test_a_request_in_the_middle_of_a_turn_is_explained_as_the_router_then_decides_it(pair, named):
+    served, explained = NAMES[named]
+    session = Agent(pair, "", "")
+    session.headers = served
+    compared = []
+
+    async def explain_and_send():
+        body = {"model": "auto", "messages": list(session.messages), "tools": []}
+        told = (await call(pair.port, "/tandem/explain", body, headers=explained)).json
+        reply = await call(pair.port, "/v1/chat/completions", body, headers=served)
+        compared.append((told["tier"], told["because"], told["as_if"], reply.headers))
+        return reply
+
+    session.send = explain_and_send
+    await session.ask(TYPO)
+    await session.work(24, 9)
+    await session.ask("go on")
+    await session.work(2, 1)
+    await session.ask(MIGRATE)
+    await session.work(3, 1)
+
+    assert len(compared) == 32
+    for tier, because, as_if, headers in compared:
+        assert (tier, because, as_if) == (headers["x-tandem-tier"], headers["x-tandem-because"], None)
+
+
+async def test_a_request_in_the_middle_of_an_unknown_turn_is_explained_as_if_the_turn_began_there(pair):
+    session = Agent(pair, "unknown", "an-agent/1")
+    session.messages = [{"role": "user", "content": TYPO}]
+    for number in range(30):
+        made = {"id": f"t{number}", "type": "function", "function": {"name": "edit_file", "arguments": f'{{"p": {number}}}'}}
+        session.messages += [
+            {"role": "assistant", "content": None, "tool_calls": [made]},
+            {"role": "tool", "tool_call_id": f"t{number}", "content": "fine"},
+        ]
+    body = {"model": "auto", "messages": session.messages}
+
+    told = (await call(pair.port, "/tandem/explain", body, headers=session.headers)).json
+    later = {**body, "messages": [*session.messages, {"role": "user", "content": MIGRATE}]}
+    asked = (await call(pair.port, "/tandem/explain", later, headers=session.headers)).json
+
+    assert told["as_if"] == "the turn began here: the session is not known"
+    assert "moved up" not in told["because"]
+    assert asked["as_if"] == "the session began here: what served its earlier turns is not known"
+
+
+async def test_a_request_of_a_turn_that_is_over_is_explained_as_if_the_turn_began_there(pair):
+    session = Agent(pair, "over", "an-agent/1")
+    await session.ask(TYPO)
+    await session.work(2, 1)
+    before = list(session.messages[:3])
+    await session.ask(MIGRATE)
+
+    told = (await call(pair.port, "/tandem/explain", {"model": "auto", "messages": before}, headers=session.headers)).json
+
+    assert told["as_if"] == "the turn began here: its session is in another turn now"

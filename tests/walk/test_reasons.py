@@ -57,7 +57,7 @@ def test_generated_sessions_hold_what_they_promise(decisions):
     assert {shown.kind for shown in decisions} >= {TurnKind.ASK, TurnKind.FOLLOW_UP, TurnKind.TOOL_LOOP}
     counts = Counter(shown.last_tiers for shown in decisions)
     assert all(counts[frozenset(tiers)] > 50 for tiers in (("fast",), ("deep",), ()))
-    for words in ("moved up at call", "is out for now", "only deep can serve this", "is done sooner"):
+    for words in ("moved up after", "is out for now", "only deep can serve this", "is done sooner"):
         assert any(words in shown.because for shown in decisions), words
     assert any((shown.cached_tokens or 0) > 8_000 for shown in decisions)
 
@@ -121,6 +121,7 @@ FALSE = [
     Shown("bump it", "deep", "looks like a quick edit: bump"),
     Shown("what is x", "deep", "looks like a quick question: what is; looks like a small check"),
     Shown("migrate all", "fast", "looks like a long task: migrate, all"),
+    Shown("add tests", "deep", "looks like a long task: tests", score=0.44),
     Shown("yes", "fast", "unclear; follows the last turn", last_tiers=AFTER_DEEP),
     Shown("yes", "fast", "unclear; follows the last turn"),
     Shown("hi", "fast", "nothing to do in this message"),
@@ -130,10 +131,10 @@ FALSE = [
     Shown("still red", "deep", "you said the last turn went wrong", meant="correction", last_tiers=AFTER_DEEP),
     Shown("still red", "deep", "you said the last turn went wrong", meant="correction"),
     Shown("fix it", "deep", "unclear; the same ask again, after fast served it", was_last_served=False),
-    Shown("x", "fast", "call 3 of a turn on deep", kind=TurnKind.TOOL_LOOP),
+    Shown("x", "fast", "3 tool calls into a turn on deep", kind=TurnKind.TOOL_LOOP),
     Shown("x", "deep", "only fast can serve this: images"),
     Shown("x", "deep", "looks like a quick edit; fast is still done sooner"),
-    Shown("x", "fast", "moved up at call 7: 5 edits, more than the ask promised"),
+    Shown("x", "fast", "moved up after 7 tool calls: 5 edits, more than the ask promised"),
     Shown("x", "fast", "this turn was moved up to fast and stays there", kind=TurnKind.FOLLOW_UP),
     Shown("x", "fast", "unclear whether quick or long; 12k tokens are cached there", cached_tokens=3_000),
     Shown("x", "fast", "a side request of the client (title, commit message, completion)"),
@@ -142,7 +143,8 @@ TRUE = [
     Shown("bump it", "fast", "looks like a quick edit: bump"),
     Shown("bump it", "deep", "looks like a quick edit: bump; fast would not be done much sooner"),
     Shown("bump it", "deep", "looks like a quick edit; simulated-fast would keep you waiting 30 s, so deep is done sooner"),
-    Shown("migrate all", "deep", "looks like a long task: migrate, all"),
+    Shown("migrate all", "deep", "looks like a long task: migrate, all", score=0.9),
+    Shown("add tests", "deep", "may be long (44 %; fast takes what is under 22 %): tests", score=0.44),
     Shown("migrate all", "fast", "looks like a long task; deep is out for now (sage: closed), so fast serves this"),
     Shown("yes", "deep", "unclear; follows the last turn", last_tiers=AFTER_DEEP),
     Shown(
@@ -153,7 +155,7 @@ TRUE = [
         last_tiers=AFTER_FAST,
     ),
     Shown("what is this?", "fast", "looks like a quick question: what is"),
-    Shown("x", "fast", "call 3 of a turn on deep, but deep is out for now", kind=TurnKind.TOOL_LOOP),
+    Shown("x", "fast", "3 tool calls into a turn on deep, but deep is out for now", kind=TurnKind.TOOL_LOOP),
     Shown("x", "deep", "unclear whether quick or long; 12k tokens are cached there", cached_tokens=12_400),
 ]
 

@@ -454,4 +454,4 @@ async def test_opencodes_title_and_first_ask_in_flight_together_leave_the_turn_w
     tier = replies["07-long-2-user-turn"].headers["x-tandem-tier"]
     assert replies["06-long-1-title"].headers["x-tandem-tier"] == "fast"
     assert after.headers["x-tandem-tier"] == tier
-    assert after.headers["x-tandem-because"].endswith(f"of a turn on {tier}")
+    assert after.headers["x-tandem-because"].endswith(f"into a turn on {tier}")

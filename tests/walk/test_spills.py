@@ -119,7 +119,9 @@ async def test_a_turn_that_runs_on_deep_is_taken_over_by_fast_while_deep_is_out_
     closed = await ask(pair, messages=tool_loop(LONG), x_tandem_session="s1")
 
     assert [served(reply)[1] for reply in (first, refused, closed)] == ["deep", "fast", "fast"]
-    assert refused.headers["x-tandem-because"].startswith("sage failed (429), so spark answers: call 1 of a turn on deep")
+    assert refused.headers["x-tandem-because"].startswith(
+        "sage failed (429), so spark answers: 1 tool call into a turn on deep"
+    )
     assert "but sage asked to be retried in 30 s" in closed.headers["x-tandem-because"]
 
 

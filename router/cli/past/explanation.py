@@ -23,6 +23,8 @@ def write_explanation(decision: JsonObject, redone: JsonObject | None = None) ->
     """
     lines = [f"{decision['tier']}  {decision['because']}", ""]
     lines.append(f"turn        {_turn(decision)}")
+    if as_if := decision.get("as_if"):
+        lines.append(f"as if       {as_if}")
     if before := as_list(decision.get("assumed_before")):
         lines.append(f"assumed     before: {', '.join(map(_assumed, before))}")
     lines.append(f"prompt      {_prompt(decision)}")

@@ -1,10 +1,11 @@
 """Results of `tandem tune`, as text and JSON."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, astuple
 
 from router.cli.tables import style_here, write_table
+from router.contract.economics import Offset
 from router.contract.personal import Kind
 from router.contract.request import Json, JsonObject
 from router.contract.words import Tier
@@ -132,6 +133,14 @@ def _change(change: Change, digits: int) -> str:
         f"{change.before:.{digits}f} → {change.after:.{digits}f}"
         f" (change {change.low:+.{digits}f} to {change.high:+.{digits}f}; less is better)"
     )
+
+
+def write_offsets(offsets: Mapping[str, Offset]) -> str:
+    """What routers learn of each caller without `--apply`."""
+    width = max(map(len, offsets))
+    learned = sorted(offsets.items(), key=lambda item: item[1].log_odds)
+    lines = (f"  {caller:<{width}}  {offset.log_odds:+.2f} from {plural(offset.turns, 'turn')}" for caller, offset in learned)
+    return "\n".join(("learned by the router from what turns took (decision.personal: off switches it off)", *lines))
 
 
 def write_taught(taught: Taught) -> str:

@@ -19,7 +19,7 @@ from router.config.load import LoadedConfig
 from router.config.models import SHIPPED_MODELS
 from router.connect import KEY
 from router.connect.key import key_facts, with_key
-from router.connect.recipe import Facts, Recipe, known_clients, load_recipe
+from router.connect.recipe import Facts, Recipe, expand, known_clients, load_recipe
 from router.connect.run import point
 from router.connect.store import Store
 from router.contract.request import JsonObject
@@ -30,7 +30,7 @@ from router.sense.models import ModelNames
 from router.sessions.clients.client import ListedModel
 from router.sessions.clients.codex import STORED_MODELS, choose_entries, write_models
 
-_CODEX_SECONDS = 10.0
+_CLIENT_SECONDS = 10.0
 # Bundled entries first: without the flag, Codex prints a catalogue of ours if one is configured.
 _WAYS = (("debug", "models", "--bundled"), ("debug", "models"))
 _UNFIT = re.compile(r"[\x00-\x20\x7f\"'\\\\$`{}<>]")
@@ -79,8 +79,14 @@ def read_facts(
         **_copilot_facts(behind["deep"], loaded if is_ours else None),
         "websockets": str(any(spec.has_socket for spec in SPECS.values())).lower(),
         "statusline": shlex.join(status),
+        "logins": " ".join(sorted(logins_taken(loaded))) if is_ours else "",
     }
     return facts if key is None else with_key(facts, *key)
+
+
+def logins_taken(loaded: LoadedConfig) -> frozenset[str]:
+    """The vendors whose plans are targets."""
+    return frozenset(str(vendor) for plan in loaded.targets if plan.target.is_plan for vendor in plan.target.accepts_keys_of)
 
 
 def mcp_facts(facts: Facts) -> Facts:
@@ -177,13 +183,43 @@ def own_command() -> list[str]:
     return [str(beside)] if beside.exists() else [sys.executable, "-P", "-m", "router.cli"]
 
 
+def notice_login(recipe: Recipe) -> bool:
+    """Whether a client is logged in with a plan, by its own report; its login itself is not read.
+
+    A client without a command for it may take the words for a prompt, so its help must name the command.
+    """
+    login, program = recipe.login, shutil.which(recipe.command)
+    if login is None or not any(expand(path).exists() for path in (login.traces, login.file)):
+        return False
+    *group, status = login.status
+    if program is None or not re.search(rf"^\s+{status}\b", _ask_client(program, *group, "--help"), re.MULTILINE):
+        return expand(login.file).exists()
+    return re.search(login.says, _ask_client(program, *login.status)) is not None
+
+
+def _ask_client(program: str, *arguments: str) -> str:
+    """What it prints; empty if it does not end in time."""
+    try:
+        told = subprocess.run(  # noqa: S603  the client to be connected
+            [program, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=_CLIENT_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return told.stdout.decode("utf-8", "replace")
+
+
 def ask_codex(command: str = "codex") -> list[JsonObject]:
     """Empty if Codex is not installed or does not print its catalogue."""
     program = shutil.which(command)
     for arguments in _WAYS if program else ():
         try:
             told = subprocess.run(  # noqa: S603  the client to be connected
-                [str(program), *arguments], stdin=subprocess.DEVNULL, capture_output=True, timeout=_CODEX_SECONDS, check=True
+                [str(program), *arguments], stdin=subprocess.DEVNULL, capture_output=True, timeout=_CLIENT_SECONDS, check=True
             ).stdout
             models = json.loads(told)["models"]
             found = [model for model in models if isinstance(model, dict) and model.get("slug") not in TITLES]

@@ -219,7 +219,7 @@ def look_at_clients(loaded: LoadedConfig) -> list[Finding]:
     for recipe in installed_clients():
         pointing = where_it_points(recipe, read_facts(loaded, None), open_store(), shell_here())
         is_good = pointing in (Pointing.HERE, Pointing.BY_HAND)
-        hint = "" if is_good else f"{command_name()} connect {recipe.client}"
+        hint = "" if is_good else f"{command_name()} connect {recipe.client}{pointing.options}"
         found.append(Finding("client", GOOD if is_good else NOTE, f"{recipe.name}: {pointing}", hint))
     return found or [Finding("client", GOOD, "no known coding client on PATH")]
 

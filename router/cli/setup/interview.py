@@ -14,20 +14,28 @@ def confirm(question: str) -> bool:
     if not sys.stdin.isatty():
         say("nothing was changed\n  hint: --yes changes the files without asking")
         return False
-    print(f"{question} [Y/n] ", end="", file=sys.stderr, flush=True)
-    line = sys.stdin.readline()
-    if line and line.strip().lower() in ("", "y", "yes"):
+    line = _ask(f"{question} [Y/n] ")
+    if _is_yes(line):
         return True
     say("nothing was changed" if line else "\nnothing was changed")
     return False
 
 
-def offer(question: str) -> bool:
-    """Enter, or no terminal, means no."""
+def offer(question: str, *, usual: bool = False) -> bool:
+    """Enter, or no terminal, means `usual`; the end of input, no."""
     if not sys.stdin.isatty():
-        return False
-    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+        return usual
+    line = _ask(f"{question} [{'Y/n' if usual else 'y/N'}] ")
+    return _is_yes(line) if usual else line.strip().lower() in ("y", "yes")
+
+
+def _ask(question: str) -> str:
+    print(question, end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline()
+
+
+def _is_yes(line: str) -> bool:
+    return bool(line) and line.strip().lower() in ("", "y", "yes")
 
 
 class Interview:

@@ -38,11 +38,13 @@ class Provider:
     dialect: str
     base_url: str
     keys: tuple[str, ...] = ()
-    """Variables that may hold its key; none for a local server."""
+    """Variables that may hold its key; none for a local server or a plan."""
+    is_plan: bool = False
+    """Whether a client's login with a plan pays, instead of a key."""
 
     @property
     def is_local(self) -> bool:
-        return not self.keys
+        return not self.keys and not self.is_plan
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -91,6 +93,7 @@ class Offer:
         settings: dict[str, Any] = {"name": name, "adapter": self.provider.adapter, "dialect": self.provider.dialect}
         settings |= {"base_url": self.provider.base_url, "model": self.model}
         settings |= {"api_key": f"env:{variable}"} if variable else {}
+        settings |= {"api_key": "caller", "billing": "plan"} if self.provider.is_plan else {}
         lines = [f"{key}: {_scalar(value)}" for key, value in {**settings, **self.facts}.items()]
         return "".join(f"      {'- ' if index == 0 else '  '}{line}\n" for index, line in enumerate(lines))
 
@@ -117,6 +120,14 @@ class Presets:
 
     spares: Mapping[Tier, tuple[Offer, ...]] = field(default_factory=lambda: dict.fromkeys(Tier, ()))
     by_litellm: tuple[LibraryKey, ...] = ()
+    plans: Mapping[str, Mapping[Tier, Offer]] = field(default_factory=dict)
+
+    def with_plans(self, names: Iterable[str]) -> "Presets":
+        """Plans come first in deep. Their small models serve fast if nothing else does."""
+        chosen = [self.plans[name] for name in names]
+        deep = (*(plan[Tier.DEEP] for plan in chosen), *self.offers[Tier.DEEP])
+        fast = (*(plan[Tier.FAST] for plan in chosen), *self.spares[Tier.FAST])
+        return replace(self, offers={**self.offers, Tier.DEEP: deep}, spares={**self.spares, Tier.FAST: fast})
 
     def find(self, tier: Tier, provider: str, *, serves_both: bool = False) -> Offer | None:
         """A provider's offer for a tier, else for the other. A provider of both uses its two models."""
@@ -185,13 +196,24 @@ def read_presets() -> Presets:
     offers = {tier: tuple(offer for offer in rows[tier] if not offer.is_spare) for tier in Tier}
     spares = {tier: tuple(offer for offer in rows[tier] if offer.is_spare) for tier in Tier}
     by_litellm = tuple(LibraryKey(**{**row, "keys": tuple(row["keys"])}) for row in content["by_litellm"])
-    return Presets(providers, offers, spares, by_litellm)
+    plans = {name: _read_plan(name, row, providers, offers) for name, row in content["plans"].items()}
+    return Presets(providers, offers, spares, by_litellm, plans)
 
 
 def _read_offer(entry: Mapping[str, Any], tier: Tier, providers: Mapping[str, Provider]) -> Offer:
     facts = {name: value for name, value in entry.items() if name not in ("provider", "model", "like", "spare")}
     like = tuple(entry.get("like", ()))
     return Offer(providers[entry["provider"]], tier, entry["model"], like, facts, entry.get("spare", False))
+
+
+def _read_plan(
+    name: str, row: Mapping[str, str], providers: Mapping[str, Provider], offers: Mapping[Tier, tuple[Offer, ...]]
+) -> dict[Tier, Offer]:
+    """A plan has the models of its vendor's API, under the vendor's address for plans."""
+    vendor = row["provider"]
+    plan = replace(providers[vendor], name=f"{name}-plan", title=row["title"], base_url=row["base_url"], keys=(), is_plan=True)
+    found = {tier: next(offer for offer in offers[tier] if offer.provider.name == vendor) for tier in Tier}
+    return {tier: replace(offer, provider=plan, is_spare=tier is Tier.FAST) for tier, offer in found.items()}
 
 
 def _fill(text: str, values: Mapping[str, str]) -> str:

@@ -11,6 +11,7 @@ from router.cli.setup.findings import FIX, GOOD, NOTE, WARN, Finding
 from router.cli.setup.live import ask_target, gather, look_at
 from router.config.load import LoadedConfig
 from router.config.targets import TargetPlan
+from router.connect.recipe import known_clients, load_recipe
 from router.contract.stores import SharedUnusable, StoreUnusable
 from router.screen.figures import day_and_clock, duration, plural
 from router.stores.look import PostgresLook, ValkeyLook, look_at_postgres, look_at_valkey
@@ -35,6 +36,10 @@ async def _look_at_targets(loaded: LoadedConfig, within_seconds: float, *, calls
         name = f"{plan.target.tier} {plan.target.name}"
         if not plan.is_model:
             return [Finding("target", GOOD, f"{name}: simulated")]
+        if plan.target.is_plan:
+            return [
+                Finding("target", NOTE, f"{name}: not asked: a plan can only be tried from its client", _say_how_to_try(plan))
+            ]
         call = (lambda: ask_target(built.house, plan, within_seconds)) if calls else None
         reached = await look_at(pool, adapters[plan.adapter], plan.endpoint, within_seconds, call=call)
         return [
@@ -48,6 +53,12 @@ async def _look_at_targets(loaded: LoadedConfig, within_seconds: float, *, calls
     finally:
         await built.close()
     return [finding for findings in found for finding in findings]
+
+
+def _say_how_to_try(plan: TargetPlan) -> str:
+    recipes = [load_recipe(client) for client in known_clients()]
+    able = [recipe for recipe in recipes if recipe.login and recipe.login.vendor in plan.target.accepts_keys_of]
+    return "; ".join(f"{command_name()} connect {one.client} --keep-login, then ask {one.name} something" for one in able)
 
 
 def _tell_target(name: str, plan: TargetPlan, reached: Reached) -> Finding:

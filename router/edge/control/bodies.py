@@ -6,7 +6,7 @@ from router.contract.limits import Limits
 from router.contract.request import JsonObject
 from router.dialects.json_body import parse_body
 from router.edge.control.panel import Asked
-from router.edge.http.asgi import collect_body
+from router.edge.http.bodies import collect_body
 from router.edge.routes import check_body_headers
 
 _SMALL_BYTES = 4_096

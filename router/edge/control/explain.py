@@ -11,7 +11,7 @@ from router.dialects.requests import guess_dialect
 from router.dialects.responses.background import AskedBackground
 from router.dialects.table import SPECS
 from router.edge.control.panel import Answer, Asked, Page, as_json
-from router.edge.http.asgi import collect_body
+from router.edge.http.bodies import read_body
 from router.edge.logins import PAGE_HEADER
 from router.edge.routes import EXPLAIN
 from router.house import House
@@ -26,9 +26,10 @@ class Explanations:
 
     async def _explain(self, asked: Asked) -> Answer:
         headers = {name: value for name, value in asked.headers.items() if name != PAGE_HEADER}  # not an override
-        raw = await collect_body(asked.body, self._house.plan.limits)
+        off_loop = self._house.state.speedups.off_loop
+        raw = await read_body(asked.body, asked.headers, self._house.plan.limits, off_loop)
         refuse_crowded(raw)
-        body = await self._house.state.speedups.off_loop.read(parse_body, raw)
+        body = await off_loop.read(parse_body, raw)
         dialect = _asked_dialect(asked.query.get("dialect"), headers, body)
         arrival, plan = Arrival(asked.request_id, dialect, Operation.CREATE, headers, raw, asked.caller), self._house.plan
         if body.get("background") is True and SPECS[dialect].continues_responses:

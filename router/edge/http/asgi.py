@@ -8,18 +8,17 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from router.contract.clock import CLOCK
-from router.contract.errors import BodyTimeout, TandemError
+from router.contract.errors import TandemError
 from router.contract.exchange import Arrival, CancelReason, Exchange, Passed
-from router.contract.limits import Limits
 from router.contract.relay import Flow, Headers
 from router.contract.sinks import AnswerFact
 from router.contract.words import Operation, PassedRoute
 from router.dialects.headers import write_comment
 from router.edge.admission import Admission, Slot, report_fault
+from router.edge.http.bodies import ENCODING, collect_body, read_body
 from router.edge.http.head import read_scope
 from router.edge.http.refuse import send_refusal
-from router.edge.routes import PATHS_WITH_BODY, Head, dialect_of_path, new_request_id, read_passed, too_large, write_passed
+from router.edge.routes import PATHS_WITH_BODY, Head, dialect_of_path, new_request_id, read_passed, write_passed
 from router.loop.tasks import spawn
 
 Scope = MutableMapping[str, Any]
@@ -140,9 +139,12 @@ class AsgiApp:
                 control = self._control or await self._load_control(request_id)
                 await control(scope, receive, send)
                 return
-            body = await collect_body(_body_pieces(receive), self._admission.limits)
+            off_loop, headers = self._admission.speedups.off_loop, head.headers
+            body = await read_body(_body_pieces(receive), headers, self._admission.limits, off_loop)
+            if ENCODING in headers:  # the body has none any more
+                headers = {name: value for name, value in headers.items() if name != ENCODING}
             dialect, operation = route.dialect, route.operation
-            arrival = Arrival(request_id, dialect, operation, head.headers, body, caller, head.key, path=head.path)
+            arrival = Arrival(request_id, dialect, operation, headers, body, caller, head.key, path=head.path)
             await self._serve(arrival, receive, send)
         except TandemError as error:
             await send_refusal(send, error, dialect_of_path(head.path, head.headers), request_id)
@@ -198,28 +200,6 @@ async def _body_pieces(receive: Receive) -> AsyncIterator[bytes]:
         yield message.get("body", b"")
         if not message.get("more_body"):
             return
-
-
-async def collect_body(pieces: AsyncIterator[bytes], limits: Limits) -> bytes:
-    """A whole body, within its limits: neither too large, nor silent, nor by the byte."""
-    loop = asyncio.get_running_loop()
-    began, size = loop.time(), 0
-    found: list[bytes] = []
-    patience = limits.body_timeout_seconds
-    while True:
-        try:
-            piece = await asyncio.wait_for(anext(pieces, None), patience)
-        except TimeoutError as error:
-            raise BodyTimeout("the body did not arrive in time") from error
-        if piece is None:
-            return b"".join(found)
-        size += len(piece)
-        if size > limits.max_body_bytes:
-            raise too_large(limits)
-        found.append(piece)
-        elapsed = CLOCK.ran(began, loop.time())
-        if elapsed > patience and size < limits.min_body_bytes_per_second * elapsed:
-            raise BodyTimeout("the body did not arrive in time")
 
 
 async def _cancel_when_gone(receive: Receive, exchange: Exchange, sink: AsgiSink) -> None:

@@ -1,6 +1,6 @@
 """Create calls at protocol level: the upstream's bytes go straight to the transport.
 
-Everything else (another route, a chunked body) is handed over to uvicorn's protocol and the ASGI app.
+Everything else (another route, a chunked or compressed body) is handed over to uvicorn's protocol and the ASGI app.
 """
 
 import asyncio

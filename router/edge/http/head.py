@@ -11,14 +11,24 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from router.contract.errors import BadRequest
+from router.dialects.as_sent import QUERY
 from router.edge.routes import ROUTES, Head, read_length
 
 AnyHead = TypeVar("AnyHead", bound=Head)
 INVALID = "the request is not valid HTTP/1.1. Check its header lines, its lengths and its line ends (CR LF)"
 
 _MAX_REMEMBERED_BYTES = 8_192
-_LISTS = {"anthropic-beta": ",", "openai-beta": ",", "idempotency-key": "\n", "authorization": ", ", "x-api-key": ", "}
+_LISTS = {
+    "anthropic-beta": ",",
+    "openai-beta": ",",
+    "idempotency-key": "\n",
+    "content-encoding": ", ",
+    "authorization": ", ",
+    "x-api-key": ", ",
+    "x-tandem-key": ", ",
+}
 """Headers joined if repeated. Two keys become one that is never valid."""
+_CODED = frozenset({"transfer-encoding", "content-encoding"})
 _LENGTH = rb"[1-9][0-9]{0,18}"
 _is_length = re.compile(_LENGTH).fullmatch
 _split_at_length = re.compile(rb"(.*\r\ncontent-length:[ \t]*)" + _LENGTH + rb"(\r\n.*)", re.IGNORECASE | re.DOTALL).fullmatch
@@ -36,7 +46,7 @@ class RequestHead(Head, eq=False):
     reads_chunks: bool = False
     """HTTP/1.0 has no chunks, and is served one request per connection here."""
     is_plain: bool = False
-    """HTTP/1 with a body by length, not in chunks."""
+    """HTTP/1 with a body by length, neither in chunks nor compressed."""
 
 
 class _Lines(Struct):
@@ -65,14 +75,16 @@ def parse_head(raw: bytes) -> RequestHead:
         raise BadRequest(INVALID) from error
     if b"#" in lines.url:
         raise BadRequest("the request target must be a path")
-    path = lines.url.partition(b"?")[0].decode("latin-1")
+    path, _, query = lines.url.decode("latin-1").partition("?")
     head = _read_fields(RequestHead, parser.get_method().decode("latin-1"), path, lines.fields, len(raw))
+    if query:
+        head.headers = {**head.headers, QUERY: query}
     version = head.version = parser.get_http_version()
     is_new = head.reads_chunks = version != "1.0"
     head.keeps_alive = is_new and parser.should_keep_alive()
     if not head.length and head.headers.get("connection", "").lower() == "close":
         head.keeps_alive = False  # the parser forgets this at the end of a message, which here is the head's
-    head.is_plain = version in ("1.0", "1.1") and "transfer-encoding" not in head.headers
+    head.is_plain = version in ("1.0", "1.1") and _CODED.isdisjoint(head.headers)
     return head
 
 
@@ -80,7 +92,10 @@ def read_scope(scope: MutableMapping[str, Any]) -> Head:
     fields = [part for pair in scope["headers"] for part in pair]
     target = len(scope["raw_path"]) + len(scope["query_string"]) + bool(scope["query_string"])
     around = len(f"{scope['method']}  HTTP/1.1\r\n\r\n") + len(": \r\n") * len(scope["headers"])
-    return _read_fields(Head, scope["method"], scope["path"], fields, target + around + sum(map(len, fields)))
+    head = _read_fields(Head, scope["method"], scope["path"], fields, target + around + sum(map(len, fields)))
+    if scope["query_string"]:
+        head.headers = {**head.headers, QUERY: scope["query_string"].decode("latin-1")}
+    return head
 
 
 def _read_fields(kind: type[AnyHead], method: str, path: str, fields: list[bytes], size: int) -> AnyHead:

@@ -1,7 +1,7 @@
 """Parses create calls without I/O.
 
 Call `receive_data`, then `read_head` until there is one, then `read_body` until it is whole. Everything else (another route, a
-chunked body) is handed over with all its bytes.
+chunked or compressed body) is handed over with all its bytes.
 """
 
 from enum import Enum

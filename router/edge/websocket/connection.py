@@ -215,6 +215,8 @@ class SocketConnection(asyncio.Protocol):
         self.send([refusal_frame(error, new_request_id())])
 
     def _check_leave(self) -> None:
+        if self._lanes.has_refused_login:
+            self._is_leaving, self._farewell = True, (_POLICY, "the plan refused this login")
         if self._is_leaving and self._lanes.is_idle and not self._transport.is_closing():
             self._leave(*self._farewell)
 

@@ -16,7 +16,7 @@ from msgspec import Struct, field
 from router.contract.caller import Caller
 from router.contract.errors import Interrupted, TandemError, TooDeep, TooManyLanes, Unavailable
 from router.contract.exchange import Arrival, CancelReason, Exchange
-from router.contract.facts import AttemptOpened, Read
+from router.contract.facts import AttemptOpened, Read, Settled
 from router.contract.request import JsonObject
 from router.dialects.overrides import FRAMES
 from router.edge.admission import Admission, report_fault
@@ -63,6 +63,8 @@ class Lanes:
         self._lanes: dict[str, _Lane] = {}
         self._waiting = self._waiting_bytes = self._running = 0
         self._is_closed = False
+        self.has_refused_login = False
+        """A plan refused the login of this socket."""
 
     @property
     def running(self) -> list[FrameSink]:
@@ -280,8 +282,19 @@ class Lanes:
         Exceptions: a turn told to retry later, a fork (its parent is another lane's), and a turn with another key.
         """
         status, previous, exchange = running.sink.failed_with, running.create.previous, running.exchange
+        if running.sink.unauthorized and exchange is not None:
+            self._tell_unauthorized(running.sink.unauthorized, exchange)
         caller = exchange.arrival.caller if exchange is not None else None
         if not status:
             lane.latest, lane.latest_by = running.sink.response_id or lane.latest, caller
         elif status not in _RETRY_LATER and previous and previous == lane.latest and caller == lane.latest_by:
             self._responses.evict(previous)
+
+    def _tell_unauthorized(self, frame: bytes, exchange: Exchange) -> None:
+        settled = exchange.last(Settled)
+        error = settled.ending.error if settled is not None else None
+        arrival = exchange.arrival
+        if self._admission.refused_logins.note(arrival.headers, arrival.dialect, error, time.monotonic()):
+            self.has_refused_login = True
+        else:
+            self._socket.send([frame])

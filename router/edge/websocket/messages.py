@@ -17,6 +17,7 @@ from router.dialects.fields import as_object, as_text
 from router.dialects.headers import describe_wait, name_decision
 from router.dialects.json_body import refuse_crowded
 from router.dialects.refusals import failure_words, refusal_headers, usage_limit
+from router.dialects.transports import OF_A_PLAN, header_named
 
 BUSY = "x-tandem-busy"
 """What to do if the lane is busy: `interrupt`, or wait."""
@@ -28,6 +29,9 @@ _CARRIED = "x-"
 _MAX_PAIRS, _MAX_VALUE = 16, 512
 """OpenAI's limits for `metadata`: pairs, and characters of a value."""
 _NOT_CARRIED = frozenset({"connection", "upgrade", "host", "content-length", "transfer-encoding", "expect", "te", "trailer"})
+_METADATA_ONLY = frozenset({BUSY, f"{OF_A_PLAN}installation-id", f"{OF_A_PLAN}ws-stream-request-start-ms"})
+"""Fields of the metadata that are no headers over HTTP."""
+_TOLD = ("retry-after", "x-should-retry", "x-tandem-", OF_A_PLAN)
 
 
 class Create(Struct, frozen=True):
@@ -129,9 +133,10 @@ def headers_of(handshake: Mapping[str, str], metadata: JsonObject) -> dict[str, 
     headers = {
         name: value for name, value in handshake.items() if name not in _NOT_CARRIED and not name.startswith("sec-websocket")
     }
-    for name, value in metadata.items():
-        if name.lower().startswith(_CARRIED) and name.lower() != BUSY and isinstance(value, str) and value.isprintable():
-            headers[name.lower()] = mask_keys(value)
+    for field, value in metadata.items():
+        name = header_named(field)
+        if name.startswith(_CARRIED) and name not in _METADATA_ONLY and isinstance(value, str) and value.isprintable():
+            headers[name] = mask_keys(value)
     headers["content-type"] = "application/json"
     return headers
 
@@ -141,7 +146,7 @@ def error_frame(status: int, error: JsonObject, headers: Mapping[str, str], lane
     frame: JsonObject = {"type": "error", "status": status}
     if lane:
         frame["stream_id"] = lane
-    told = {name: value for name, value in headers.items() if name.startswith(("retry-after", "x-should-retry", "x-tandem-"))}
+    told = {name: value for name, value in headers.items() if name.startswith(_TOLD)}
     return orjson.dumps({**frame, "error": {**error, "headers": told}, "headers": told})
 
 

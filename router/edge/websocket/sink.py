@@ -13,6 +13,7 @@ from router.contract.sinks import AnswerFact, Serving
 from router.dialects.fields import as_object
 from router.dialects.overrides import PREFIX
 from router.dialects.sse import split_frames
+from router.dialects.transports import LIMITS_EVENT, OF_A_PLAN, limits_as_event
 from router.edge.websocket.interrupted import Said
 from router.edge.websocket.messages import decision_frame, error_frame, queued_frame, refusal_frame, with_metadata
 from router.sessions.clients import TURN_STATE_HEADERS
@@ -22,7 +23,8 @@ _ONE_EVENT = re.compile(rb"(?:event: [^\r\n]*\n)?data: (\{[^\r\n]*)\n\n").fullma
 _IS_FAILED = (b'{"type":"response.failed"', b'{"type": "response.failed"')
 _TELLS_FAILURE = (b'{"type":"error"', b'{"type": "error"', *_IS_FAILED)
 _IS_CREATED = (b'{"type":"response.created"', b'{"type": "response.created"')
-_BAD_GATEWAY = 502
+_TELLS_LIMITS = b"event: %b\n" % LIMITS_EVENT.encode()
+_UNAUTHORIZED, _BAD_GATEWAY = 401, 502
 
 
 class Frames(Protocol):
@@ -43,6 +45,8 @@ class FrameSink(Struct, eq=False):
     """The caller asked for our events. Otherwise the response's metadata has their content."""
     _facts: dict[str, str] = {}
     """Headers with the target and reason, until the response begins."""
+    _limits: bytes = b""
+    """A plan's limits, told before the first event unless the target tells them itself."""
     _status: int = 200
     _headers: Headers = ()
     _streams: bool = True
@@ -56,6 +60,8 @@ class FrameSink(Struct, eq=False):
     is_over: bool = False
     failed_with: int = 0
     """A status; 0 without a failure."""
+    unauthorized: bytes = b""
+    """A 401 that is not sent yet: a plan's own closes the socket instead."""
 
     def feed_from(self, flow: Flow) -> None:
         self._flow = flow
@@ -84,8 +90,9 @@ class FrameSink(Struct, eq=False):
             frames.append(decision_frame(headers, self.lane))
         else:
             self._facts = {name: value for name, value in headers if name.startswith(PREFIX)}
-        if carried := {name: value for name, value in headers if name in TURN_STATE_HEADERS}:
+        if carried := {name: value for name, value in headers if name in TURN_STATE_HEADERS or name.startswith(OF_A_PLAN)}:
             frames.append(self._in_lane(orjson.dumps({"type": "response.metadata", "headers": carried})))
+            self._limits = limits_as_event(carried)
         if frames:
             self._socket.send(frames)
 
@@ -94,15 +101,24 @@ class FrameSink(Struct, eq=False):
             return
         if not self._streams:
             self._pieces.append(data)
+            return
+        if self._limits:
+            if not data.startswith(_TELLS_LIMITS):
+                self._socket.send([self._in_lane(self._limits)])
+            self._limits = b""
         # Nearly every read from a target is one whole event.
-        elif not self._rest and (found := _ONE_EVENT(data)) is not None:
+        if not self._rest and (found := _ONE_EVENT(data)) is not None:
             self._socket.send([self._as_frame(found[1])])
         elif frames := self._read_frames(data):
             self._socket.send(frames)
 
     def end(self) -> None:
         if not self.is_over and not self._streams:
-            self._socket.send([self._whole()])
+            frame = self._whole()
+            if self.failed_with == _UNAUTHORIZED:
+                self.unauthorized = frame
+            else:
+                self._socket.send([frame])
         self.is_over, self._flow = True, None
 
     def fail(self, error: TandemError) -> None:

@@ -24,7 +24,7 @@ _FULL = f"SELECT {LINE}, decision, sequence FROM entries"  # noqa: S608  fixed n
 _ONE = f"{_FULL} WHERE sequence = ?"
 _RUN = f"{_FULL} WHERE session = ? AND +caller = ? AND sequence >= ? AND turn_kind IN {{}} ORDER BY sequence LIMIT {_MAX_CALLS}"
 _OF_PERSON, _OF_SUBAGENT = _RUN.format(PERSONS), _RUN.format(f"('{TurnKind.SUBAGENT}')")
-_PLACES = f"SELECT sequence, outcome FROM entries WHERE session = ? AND +caller = ? AND turn_kind IN {PERSONS}"  # noqa: S608
+_PLACES = f"SELECT sequence, outcome FROM entries WHERE session = ? AND +caller = ? AND turn_kind IN {PERSONS}"  # noqa: S608  ours
 _BEGINNING = f"{_PLACES} AND turn_kind IN {BEGIN} AND sequence <= ? ORDER BY sequence DESC LIMIT 1"
 _BEFORE = f"{_PLACES} AND sequence < ? ORDER BY sequence DESC LIMIT 1"
 _PLACE = "SELECT sequence, caller, session, turn_kind FROM entries WHERE id = ? AND (? IS NULL OR caller = ?)"

@@ -4,9 +4,11 @@ from collections.abc import Collection
 
 from msgspec import Struct
 
+from router.contract.relay import Headers
 from router.contract.request import Json
 from router.dialects.fields import as_list
-from router.upstream.websocket.frames import HEADS, TERMINAL, read, read_id, read_response
+from router.dialects.transports import LIMITS_EVENT, limits_as_headers
+from router.upstream.websocket.frames import HEADS, TERMINAL, as_event, read, read_id, read_response
 
 _MAX_EARLY_BYTES = 1 << 16
 _MAX_ITEMS_BYTES = 1 << 19
@@ -18,6 +20,8 @@ class Answer(Struct, eq=False):
     """Earlier responses of this socket, whose messages do not answer this request."""
     response_id: str = ""
     has_begun: bool = False
+    limits: Headers = ()
+    """What the target said about a plan's limits before it began."""
     _early: list[bytes] = []
     _early_bytes: int = 0
     _items: list[Json] = []
@@ -35,11 +39,13 @@ class Answer(Struct, eq=False):
         self.response_id = found or self.response_id
         return bool(self.response_id) or not self.past_ids
 
-    def hold(self, event: bytes) -> None:
+    def hold(self, kind: str, text: bytes) -> None:
         """Hold an event that came before the answer, up to a limit: no answer may follow."""
-        self._early_bytes += len(event)
+        self._early_bytes += len(text)
         if self._early_bytes <= _MAX_EARLY_BYTES:
-            self._early.append(event)
+            self._early.append(as_event(kind, text))
+            if kind == LIMITS_EVENT:
+                self.limits = limits_as_headers(read(text))
 
     def release_early(self) -> list[bytes]:
         early, self._early = self._early, []

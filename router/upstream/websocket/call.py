@@ -8,6 +8,7 @@ from router.contract.caller import SessionKey
 from router.contract.clock import CLOCK
 from router.contract.errors import UpstreamCut, UpstreamError, UpstreamTimeout, UpstreamUnreachable
 from router.contract.relay import Headers, PreparedRequest, Sink, UpstreamCall, UpstreamRequest
+from router.dialects.transports import headers_over_http
 from router.loop.tasks import spawn
 from router.upstream.connection import CannotConnect
 from router.upstream.websocket.answer import Answer
@@ -40,14 +41,14 @@ class PreparedSocketCall:
 
     def open(self, body: bytes, sink: Sink, headers: Headers = (), session: SessionKey | None = None) -> UpstreamCall:
         if session is None or not self._pool.claim(key := self._pool.key_of(self.request, headers, session)):
-            return self.http.open(body, sink, headers)
+            return self.http.open(body, sink, headers_over_http(headers))
         call = SocketCall(self, self._pool, key, body, sink, headers)
         sink.feed_from(call)
         socket = self._pool.take(key)
         if socket is None or self._pool.off_loop.is_large(body):
             call.begin_later(socket)
         else:
-            call.begin(socket, *read_message(body, socket.baseline))
+            call.begin(socket, *read_message(body, socket.baseline, headers))
         return call
 
 
@@ -92,7 +93,7 @@ class SocketCall(Struct, eq=False):
             if socket is None:
                 seconds = self._prepared.request.timeouts.connect_seconds
                 socket = await self._pool.connect(self._key, self._headers, seconds)
-            ask, text = await self._pool.off_loop.read(read_message, self._body, socket.baseline)
+            ask, text = await self._pool.off_loop.read(read_message, self._body, socket.baseline, self._headers)
             self.begin(socket, ask, text, is_warm=is_warm)
         except CannotConnect:
             self._go_over_http()
@@ -138,7 +139,7 @@ class SocketCall(Struct, eq=False):
         elif kind and answer.has_begun:
             self._take_event(kind, text, socket)
         elif kind:
-            answer.hold(as_event(kind, text))
+            answer.hold(kind, text)
 
     def _distrust(self, socket: UpstreamSocket) -> None:
         """The message is another answer's or unreadable: fall back to HTTP if the caller has nothing yet."""
@@ -155,7 +156,7 @@ class SocketCall(Struct, eq=False):
         if not self._answer.has_begun:
             self._answer.has_begun = True
             if is_streaming:
-                self._sink.start(200, (_EVENTS, *socket.answer_headers))
+                self._sink.start(200, (_EVENTS, *self._headers_of_answer(socket)))
             if self._timer is not None:
                 self._timer.cancel()
             self._timer = socket.loop.call_later(self._limit(), self._check)
@@ -165,6 +166,9 @@ class SocketCall(Struct, eq=False):
             self._sink.write(b"".join([*self._answer.release_early(), as_event(kind, text)]))
         if kind in TERMINAL and not self._is_over:
             self._finish(kind, text, socket)
+
+    def _headers_of_answer(self, socket: UpstreamSocket) -> Headers:
+        return tuple(dict((*socket.take_answer_headers(), *self._answer.limits)).items())
 
     def _finish(self, kind: str, text: bytes, socket: UpstreamSocket) -> None:
         ask = self._ask
@@ -180,7 +184,7 @@ class SocketCall(Struct, eq=False):
         self._pool.give_back(self._key, socket)
         if not ask.is_streaming:
             whole = whole_answer(kind, text)
-            self._sink.start(whole.status, (*whole.headers, *socket.answer_headers))
+            self._sink.start(whole.status, (*whole.headers, *self._headers_of_answer(socket)))
             self._sink.write(whole.body)
         self._sink.end()
 
@@ -206,7 +210,7 @@ class SocketCall(Struct, eq=False):
         if self._answer.has_begun and self._ask is not None and self._ask.is_streaming:
             self._sink.write(as_error_event(text))
         else:
-            self._sink.start(refusal.status, refusal.headers)
+            self._sink.start(refusal.status, (*self._headers_of_answer(socket), *refusal.headers))
             self._sink.write(refusal.body)
         self._sink.end()
 
@@ -265,7 +269,7 @@ class SocketCall(Struct, eq=False):
         if socket is not None and socket.is_usable:
             self._pool.give_back(self._key, socket)
         self._pool.release(self._key)
-        self._http = http = self._prepared.http.open(self._body, self._sink, self._headers)
+        self._http = http = self._prepared.http.open(self._body, self._sink, headers_over_http(self._headers))
         if self._is_paused:
             http.pause()
 

@@ -16,6 +16,7 @@ FAILED = "response.failed"
 TERMINAL = frozenset({COMPLETED, "response.incomplete", FAILED})
 HEADS = TERMINAL | {"response.created", "response.queued", "response.in_progress"}
 """Messages that carry a response id."""
+USED_UP = "usage_limit_reached"
 FORGOTTEN, TOO_OLD = "previous_response_not_found", "websocket_connection_limit_reached"
 _KIND = re.compile(rb'\{\s*"type"\s*:\s*"([\w.-]+)"').match
 _IS_NAME = re.compile(r"[\w.-]+").fullmatch
@@ -135,10 +136,13 @@ def _read_headers(told: JsonObject) -> Headers:
 
 
 def as_error_event(text: bytes) -> bytes:
-    """In mid-answer, HTTP has the error's fields at the top."""
-    error = _read_error(read(text) if len(text) <= _MAX_ERROR_BYTES else {})
-    told = {name: error.get(name) for name in ("code", "message", "param")}
-    return as_event(ERROR, _write({"type": ERROR, **told}))
+    """In mid-answer, HTTP has the error's fields at the top. A plan that is used up says until when."""
+    frame = read(text) if len(text) <= _MAX_ERROR_BYTES else {}
+    error = _read_error(frame)
+    told: JsonObject = {"type": ERROR, **{name: error.get(name) for name in ("code", "message", "param")}}
+    if error.get("type") == USED_UP:
+        told |= {"status": _read_status(frame, error), "error": error}
+    return as_event(ERROR, _write(told))
 
 
 def read_response(text: bytes) -> JsonObject:

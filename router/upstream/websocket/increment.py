@@ -11,9 +11,11 @@ import orjson
 from msgspec import Struct
 from msgspec.structs import replace
 
+from router.contract.relay import Headers
 from router.contract.request import Json, JsonObject
 from router.dialects.fields import as_list, as_object
 from router.dialects.splice import replace_fields
+from router.dialects.transports import mark_in_message
 
 _INPUT, _PREVIOUS = "input", "previous_response_id"
 _ON_A_SOCKET: JsonObject = {"type": "response.create", "stream": None, "background": None}
@@ -46,6 +48,8 @@ class Ask(Struct, frozen=True):
     known: int = 0
     """Leading items that the target already has."""
     previous: str = ""
+    marks: JsonObject = {}
+    """Fields that say what headers say over HTTP."""
 
     @property
     def is_streaming(self) -> bool:
@@ -67,7 +71,7 @@ class Ask(Struct, frozen=True):
         return self._write({})
 
     def _write(self, changes: JsonObject) -> bytes:
-        return replace_fields(self.raw, self.body, {**_ON_A_SOCKET, **changes})
+        return replace_fields(self.raw, self.body, {**_ON_A_SOCKET, **self.marks, **changes})
 
     def remember(self, response_id: str, answered: Iterable[Json]) -> Baseline | None:
         if self.items is None or not response_id:
@@ -83,9 +87,11 @@ def read_ask(raw: bytes, baseline: Baseline | None) -> Ask:
         return Ask(raw, {}, is_unfit=True)
 
 
-def read_message(raw: bytes, baseline: Baseline | None) -> tuple[Ask, bytes]:
+def read_message(raw: bytes, baseline: Baseline | None, headers: Headers = ()) -> tuple[Ask, bytes]:
     """Empty bytes if it must not go over a socket."""
     ask = read_ask(raw, baseline)
+    if marks := mark_in_message(headers, ask.body):
+        ask = replace(ask, marks=marks)
     return ask, (ask.increment() if ask.is_increment else ask.whole()) if ask.may_go else b""
 
 

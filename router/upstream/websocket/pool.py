@@ -7,6 +7,7 @@ from contextlib import suppress
 
 from router.contract.caller import SessionKey
 from router.contract.relay import Headers, Tls, UpstreamRequest
+from router.dialects.transports import LITE, OF_A_PLAN, SPEAKS_SOCKETS
 from router.loop.off_loop import OffLoop
 from router.loop.tasks import spawn
 from router.telemetry import events
@@ -20,11 +21,9 @@ _MAX_IDLE_SECONDS = 300.0
 _LOOK_SECONDS = 30.0
 _LEFT_ALONE_SECONDS = 300.0
 _USER_AGENT = ("user-agent", "tandem")
-_OF_ONE_REQUEST = frozenset({"x-client-request-id"})
-"""Per-request headers: a socket has those of the request that opened it."""
-_OF_A_BODY = frozenset({"content-type", "accept"})
-_SPEAKS_SOCKETS = "responses_websockets="
-"""In `openai-beta`: the caller itself uses a socket."""
+_OF_ONE_REQUEST = ("x-client-request-id", OF_A_PLAN)
+"""Beginnings of per-request headers: a socket has those of the request that opened it."""
+_OF_A_BODY = frozenset({"content-type", "accept", LITE})
 _ABOUT_ONE_REQUEST = (400, 401, 403, 408, 413, 414, 429, 431)
 """Handshake refusals about one caller's key, limits or headers, not about sockets."""
 _MAX_LOST = 3
@@ -83,7 +82,9 @@ class SocketPool:
             if self._is_left_alone(key):
                 raise CannotConnect("no WebSocket a moment ago")
         _, url, tls, steady, _ = key
-        told = (_USER_AGENT, *steady, *(header for header in headers if not _is_steady(header)))
+        told = (*steady, *(header for header in headers if not _is_steady(header) and header[0] not in _OF_A_BODY))
+        if all(name != _USER_AGENT[0] for name, _ in told):
+            told = (_USER_AGENT, *told)
         try:
             return await open_socket(self._dialer, read_address(url), tls, told, within_seconds)
         except CannotConnect as error:
@@ -176,7 +177,7 @@ class SocketPool:
 
 def _is_steady(header: tuple[str, str]) -> bool:
     name, value = header
-    return name not in _OF_ONE_REQUEST | _OF_A_BODY and not value.startswith(_SPEAKS_SOCKETS)
+    return not (name.startswith(_OF_ONE_REQUEST) or name in _OF_A_BODY or value.startswith(SPEAKS_SOCKETS))
 
 
 def _now() -> float:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from router.contract.relay import Headers, Tls
 from router.dialects.json_body import is_utf8
+from router.dialects.transports import OF_A_PLAN
 from router.upstream.address import Address
 from router.upstream.connection import CannotConnect
 from router.upstream.dial import Dialer
@@ -35,7 +36,7 @@ TOO_LARGE = 1009
 """Close code: message too large."""
 _CONTINUED, _TEXT, _BINARY, _CLOSE = 0, 1, 2, 8
 _STEADY_HEADERS = frozenset({"x-reasoning-included"})
-"""Handshake headers valid for every answer. Others, such as limits, are momentary."""
+"""Handshake headers valid for every answer. Others, such as limits, are momentary: the first answer has those of a plan."""
 _OF_A_RESPONSE = ("response.", ERROR)
 _STATUS_LINE, _SWITCHED = b"HTTP/1.1 ", b"HTTP/1.1 101"
 
@@ -75,7 +76,8 @@ class UpstreamSocket(PausedReading):
         self.opened: asyncio.Future[None] = self.loop.create_future()
         """Fails with `CannotConnect`."""
         self.made_at = self.used_at = self.loop.time()
-        self.answer_headers: Headers = ()
+        self._steady_headers: Headers = ()
+        self._first_headers: Headers = ()
         self.baseline: Baseline | None = None
         self.past_ids: deque[str] = deque(maxlen=_MAX_PAST)
 
@@ -132,9 +134,15 @@ class UpstreamSocket(PausedReading):
         if self._protocol.handshake_exc is not None:
             self._refuse(UpgradeRefused(response.status_code))
             return
-        named = ((name.lower(), value) for name, value in response.headers.raw_items())
-        self.answer_headers = tuple((name, value) for name, value in named if name in _STEADY_HEADERS)
+        named = [(name.lower(), value) for name, value in response.headers.raw_items()]
+        self._steady_headers = tuple(header for header in named if header[0] in _STEADY_HEADERS)
+        self._first_headers = tuple(header for header in named if header[0].startswith(OF_A_PLAN))
         self.opened.set_result(None)
+
+    def take_answer_headers(self) -> Headers:
+        """What the handshake says about the next answer."""
+        first, self._first_headers = self._first_headers, ()
+        return self._steady_headers + first
 
     def _take(self, frame: "Frame") -> None:
         """Handle a frame. The library answers pings."""

@@ -214,15 +214,15 @@ def test_an_item_that_is_too_long_is_left_out_and_counted(data, capsys):
 
 
 def test_eval_ends_at_the_item_at_which_it_is_interrupted(data, monkeypatch, heard_signals):
-    decide, decided = House.decide, []
+    explain, decided = House.explain, []
 
     async def interrupt_at_the_third(self, arrival, plan=None):
         decided.append(arrival)
         if len(decided) == 3:
             signal.raise_signal(signal.SIGINT)
-        return await decide(self, arrival, plan)
+        return await explain(self, arrival, plan)
 
-    monkeypatch.setattr(House, "decide", interrupt_at_the_third)
+    monkeypatch.setattr(House, "explain", interrupt_at_the_third)
 
     assert main(["eval", str(data)]) == 130
     assert len(decided) == 3

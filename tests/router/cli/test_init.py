@@ -478,3 +478,51 @@ def test_a_model_of_which_nothing_is_known_is_said_so(here, capsys, monkeypatch)
     told = capsys.readouterr()
     assert "the window, abilities and price of nobody-knows-this (OpenAI) are not known here" in told.err
     assert "window_tokens" not in told.out.partition("deep:")[0].partition("fast:")[2]
+
+
+@pytest.fixture
+def planned(here, capsys, monkeypatch):
+    """Runs `tandem init` offline, and answers the targets of the written config and what was said."""
+    monkeypatch.setenv("HOME", str(here))
+    monkeypatch.setenv("PATH", "/nowhere")
+
+    def run(*options: str) -> tuple[dict[str, list[dict]], str]:
+        assert main(["init", "--offline", "--yes", *options]) == 0
+        tiers = yaml.safe_load((here / "config.yaml").read_text())["tiers"]
+        return {tier: block["targets"] for tier, block in tiers.items()}, capsys.readouterr().err
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("plan", "adapter", "address", "models", "client"),
+    [
+        ("claude", "anthropic_http", "https://api.anthropic.com", ["claude-haiku-5-5", "claude-opus-5-5"], "claude-code"),
+        ("chatgpt", "openai_http", "https://chatgpt.com/backend-api/codex", ["gpt-6-luna", "gpt-6.1-sol"], "codex"),
+    ],
+)
+def test_where_nothing_else_is_here_the_plan_serves_both_tiers(planned, plan, adapter, address, models, client):
+    targets, said = planned("--plan", plan)
+
+    both = [*targets["fast"], *targets["deep"]]
+    assert [target["model"] for target in both] == models
+    assert {(one["adapter"], one["base_url"], one["api_key"], one["billing"]) for one in both} == {
+        (adapter, address, "caller", "plan")
+    }
+    assert f"tandem connect {client} --keep-login  points" in said
+    assert main(["check"]) == 0
+
+
+def test_fast_is_what_was_found_and_a_key_takes_over_from_the_plan_only_if_it_is_named(planned, monkeypatch):
+    monkeypatch.setenv("GROQ_API_KEY", "x")
+    monkeypatch.setenv("OPENAI_API_KEY", "y")
+
+    targets, said = planned("--plan", "claude")
+
+    assert [target["name"] for target in targets["fast"]] == ["groq", "openai"]
+    assert targets["fast"][0]["model"] == "openai/gpt-oss-120b"
+    assert [target["name"] for target in targets["deep"]] == ["claude-plan"]
+    assert "deep is your plan alone; --deep openai adds one for when it is used up" in said
+    targets, _ = planned("--force", "--plan", "claude", "--plan", "chatgpt", "--deep", "openai", "--fast", "groq")
+    assert [target["name"] for target in targets["deep"]] == ["claude-plan", "chatgpt-plan", "openai"]
+    assert [target.get("billing") for target in targets["deep"]] == ["plan", "plan", None]

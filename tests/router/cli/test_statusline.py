@@ -35,7 +35,7 @@ def test_it_tells_the_tier_the_reason_and_the_turn_of_this_session(url, folder, 
         folder / "t.db",
         {"session": SESSION, "because": "looks like a long task: migrate", "tier": "deep"},
         {"session": SESSION, "because": QUICK},
-        {"session": SESSION, "turn_kind": "tool_loop", "because": "call 1 of a turn on fast"},
+        {"session": SESSION, "turn_kind": "tool_loop", "because": "1 tool call into a turn on fast"},
         {"session": SESSION, "turn_kind": "side", "tier": "deep", "because": "a title"},
         {"session": "claude-code:other", "tier": "deep", "because": "another"},
     )

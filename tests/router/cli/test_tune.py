@@ -395,3 +395,21 @@ def test_only_turns_that_are_known_to_be_quick_or_long_are_decided_again(home, m
     assert main(["tune", "--ledger"]) == 0
 
     assert sorted(decided) == ["req_1", "req_3"]
+
+
+@pytest.mark.parametrize("personal", ["on", "off"])
+def test_tune_shows_what_the_router_learns_of_each_caller(home, capsys, personal):
+    record_turns(home, *(f"fix the typo in part {number}" for number in range(20)))
+    (home / "config.yaml").write_text(f"{SIMULATED}decision: {{personal: {personal}}}\n")
+
+    assert main(["tune", "--ledger"]) == 0
+    said = capsys.readouterr().out
+    assert main(["tune", "--ledger", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)["callers"]
+
+    if personal == "off":
+        assert (said, told) == ("", {})
+    else:
+        assert told["local"]["turns"] == 19
+        assert -0.5 < told["local"]["log_odds"] < 0
+        assert said.splitlines()[1:] == [f"  local  {told['local']['log_odds']:+.2f} from 19 turns"]

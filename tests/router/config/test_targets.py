@@ -11,7 +11,7 @@ from router.config.target_settings import TargetSettings
 from router.config.targets import TYPICAL_SPEED, TargetBlock, TargetChecker
 from router.contract.relay import Adapter, AdapterSettings
 from router.contract.target import Speed
-from router.contract.words import Dialect, Feature, Tier
+from router.contract.words import Dialect, Feature, Tier, Vendor
 from router.wiring.build import known_names
 from tests.tools.configs import load_text
 from tests.tools.running import two_targets
@@ -143,6 +143,69 @@ def test_a_key_that_is_not_set_is_said_once_however_many_targets_have_it(monkeyp
 def test_a_target_may_take_the_callers_key():
     assert plan_of(api_key="caller").target.takes_callers_key
     assert not plan_of(api_key="literal").target.takes_callers_key
+
+
+VENDORS = {
+    "Anthropic's address": ({"adapter": "anthropic_http", "base_url": "https://api.anthropic.com"}, {Vendor.ANTHROPIC}),
+    "OpenAI's address": ({"adapter": "openai_http", "base_url": "https://eu.api.openai.com/v1"}, {Vendor.OPENAI}),
+    "ChatGPT's address": ({"adapter": "openai_http", "base_url": "https://chatgpt.com/backend-api/codex"}, {Vendor.CHATGPT}),
+    "an address like Anthropic's": ({"adapter": "anthropic_http", "base_url": "https://api.anthropic.com.example"}, set()),
+    "a gateway": ({"adapter": "anthropic_http", "base_url": "https://gateway.example/v1"}, set()),
+    "a gateway that names one": (
+        {"adapter": "openai_http", "base_url": "https://gateway.example/v1", "accepts_keys_of": ["anthropic"]},
+        {Vendor.ANTHROPIC},
+    ),
+    "this machine, Messages": ({"adapter": "anthropic_http", "base_url": "http://127.0.0.1:1"}, {Vendor.ANTHROPIC}),
+    "this machine, chat": ({"adapter": "openai_http", "base_url": "http://localhost:1/v1"}, {Vendor.OPENAI}),
+    "this machine, a plan": (
+        {"adapter": "openai_http", "base_url": "http://[::1]:1/v1", "billing": "plan", "dialect": "responses"},
+        {Vendor.CHATGPT},
+    ),
+    "a provider of litellm": ({"adapter": "litellm", "model": "anthropic/claude", "base_url": ""}, {Vendor.ANTHROPIC}),
+    "another provider of litellm": ({"adapter": "litellm", "model": "gemini/flash", "base_url": ""}, set()),
+}
+
+
+@pytest.mark.parametrize(("block", "vendors"), VENDORS.values(), ids=VENDORS)
+def test_whose_keys_a_target_takes_is_known_from_its_address_its_adapter_or_the_config(block, vendors):
+    assert plan_of(api_key="caller", **block).target.accepts_keys_of == vendors
+
+
+def test_a_target_with_its_own_key_takes_nobody_elses():
+    assert plan_of(adapter="anthropic_http", api_key="literal").target.accepts_keys_of == set()
+    assert set(faults_of(adapter="anthropic_http", api_key="literal", accepts_keys_of=["anthropic"])) == {"accepts_keys_of"}
+
+
+CLAUDE_PLAN = {"adapter": "anthropic_http", "base_url": "https://api.anthropic.com", "api_key": "caller", "billing": "plan"}
+
+
+def test_a_plan_is_its_vendors_and_gets_nothing_but_what_its_client_sent():
+    assert plan_of(**CLAUDE_PLAN).target.is_plan
+    assert not plan_of(**{**CLAUDE_PLAN, "billing": "tokens"}).target.is_plan
+
+    assert faults_of(**{**CLAUDE_PLAN, "api_key": "literal"}) == {
+        "billing": "a plan is paid by the login of each caller | set api_key: caller"
+    }
+    assert set(faults_of(**CLAUDE_PLAN, headers={"x-a": "b"}, query={"a": "b"}, effort={"high": "low"})) == {
+        "headers",
+        "query",
+        "effort",
+    }
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        ({"base_url": "https://gateway.example"}, "billing"),
+        ({"accepts_keys_of": ["openai"]}, "billing"),
+        ({"accepts_keys_of": ["anthropic"], "base_url": "http://gateway.example"}, "base_url"),
+        ({"adapter": "openai_http", "base_url": "https://chatgpt.com/backend-api/codex"}, "dialect"),
+        ({"adapter": "openai_http", "base_url": "https://api.openai.com/v1", "dialect": "responses"}, "billing"),
+        ({"adapter": "litellm", "model": "anthropic/claude", "base_url": ""}, "billing"),
+    ],
+)
+def test_a_plan_that_could_not_work_or_would_show_a_login_is_a_fault(change, fault):
+    assert set(faults_of(**{**CLAUDE_PLAN, **change})) == {fault}
 
 
 def test_files_of_tls_are_found_beside_the_config_and_missing_ones_are_named(tmp_path):

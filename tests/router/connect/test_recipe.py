@@ -27,6 +27,7 @@ FACTS = {
     "copilot_wire": "completions",
     "copilot_model": "auto",
     "statusline": 'a "b" \\c',
+    "logins": "",
     "folder": "/f",
     "catalogue_file": "/f/m.json",
     "mcp": "tandem",

@@ -70,10 +70,27 @@ def test_the_routers_own_key_may_do_everything():
         ({"authorization": "Bearer tdm_a", "x-api-key": "tdm_b"}, "tdm_a"),
         ({"authorization": "Bearer oauth-token", "x-api-key": "tdm_b"}, "tdm_b"),
         ({"authorization": "Bearer other"}, "other"),
+        ({"x-tandem-key": " tdm_c ", "authorization": "Bearer tdm_a", "x-api-key": "tdm_b"}, "tdm_c"),
+        ({"x-tandem-key": "wrong", "authorization": "Bearer tdm_a"}, "wrong"),
+        ({"x-tandem-key": " ", "authorization": "Bearer tdm_a"}, "tdm_a"),
     ],
 )
-def test_a_key_comes_in_either_header(headers, token):
+def test_a_key_comes_in_one_of_three_headers(headers, token):
     assert read_token(headers) == token
+
+
+@pytest.mark.parametrize(
+    ("headers", "left"),
+    [
+        ({"authorization": "Bearer login", "x-api-key": "other"}, {}),
+        ({"x-tandem-key": "", "authorization": "Bearer login"}, {}),
+        ({"x-tandem-key": "ours", "authorization": "Bearer login", "a": "b"}, {"authorization": "Bearer login", "a": "b"}),
+        ({"x-tandem-key": "ours", "x-api-key": "other"}, {"x-api-key": "other"}),
+        ({"x-tandem-key": "ours", "authorization": "Bearer tdm_a", "x-api-key": "other"}, {"x-api-key": "other"}),
+    ],
+)
+def test_credentials_stay_only_next_to_a_key_in_the_header_for_it(headers, left):
+    assert KeyRing([], {}).clean(headers) == left
 
 
 def test_headers_lose_keys_that_do_not_belong_there_but_not_a_targets_key_of_another_router():
@@ -82,7 +99,7 @@ def test_headers_lose_keys_that_do_not_belong_there_but_not_a_targets_key_of_ano
 
     plain, masked = {"a": "b"}, f"tdm_{ours.id}_***"
 
-    assert ring.clean(plain) is plain
+    assert ring.clean(plain) == plain
     assert ring.clean({"cookie": f"x={ours.text}"}) == {"cookie": f"x={masked}"}
     assert ring.clean({"x-tandem-upstream-key": ours.text}) == {"x-tandem-upstream-key": masked}
     assert ring.clean({"x-tandem-upstream-key": theirs.text}) == {"x-tandem-upstream-key": theirs.text}

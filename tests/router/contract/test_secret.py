@@ -1,34 +1,11 @@
 """Whose key is it: references, the caller's own, and variables that no library may find."""
 
-import itertools
 import os
 
 import pytest
 
 from router.contract.keys import make_key
-from router.contract.secret import Secret, mask_keys, read_callers_key, release_variables, withhold_variables
-from router.contract.words import Dialect
-
-
-def test_the_callers_key_is_read_from_the_header_that_is_most_explicit(subtests):
-    for (headers, key), dialect in itertools.product(
-        [
-            ({}, ""),
-            ({"authorization": "Bearer abc"}, "abc"),
-            ({"authorization": "bearer  abc "}, "abc"),
-            ({"authorization": "Basic abc"}, ""),
-            ({"x-api-key": "def"}, "def"),
-            ({"authorization": "Bearer abc", "x-api-key": "def", "x-tandem-upstream-key": "ghi"}, "ghi"),
-        ],
-        list(Dialect),
-    ):
-        with subtests.test(headers=headers, key=key, dialect=dialect):
-            assert read_callers_key(headers, dialect) == key
-
-
-@pytest.mark.parametrize(("dialect", "key"), [(Dialect.CHAT, "abc"), (Dialect.RESPONSES, "abc"), (Dialect.MESSAGES, "def")])
-def test_of_two_keys_the_one_counts_that_the_dialects_own_api_would_take(dialect, key):
-    assert read_callers_key({"authorization": "Bearer abc", "x-api-key": "def"}, dialect) == key
+from router.contract.secret import Secret, mask_keys, release_variables, withhold_variables
 
 
 def test_a_secret_never_prints_its_value(monkeypatch):

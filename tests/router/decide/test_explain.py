@@ -1,11 +1,13 @@
+import math
+
 import pytest
 from msgspec.structs import replace
 
-from router.contract.decision import Projection, SecondOpinion
+from router.contract.decision import Projection, Redo, SecondOpinion, Weighing
 from router.contract.opinions import Insist, Lean, Opinions, Rank, RuleOut
 from router.contract.signals import SessionPosition
 from router.contract.words import Tier
-from router.decide.explain import because_estimate, because_out, explain, explain_second_opinion
+from router.decide.explain import because_estimate, because_out, explain, explain_second_opinion, say_looks
 from tests.tools.exchanges import ECONOMICS, make_decision
 from tests.tools.values import make_signals, make_target, stand
 
@@ -13,13 +15,24 @@ LOOKS_QUICK = Lean(-4.0, "looks like a quick edit: rename", names_turn=True)
 LOOKS_LONG = Lean(3.0, "looks like a long task: migrate", names_turn=True)
 
 
-def say(tier: Tier, *leans: Lean, warm: int = 0, fast_wait: float = 0.0, deep_wait: float = 0.0, why: str = "") -> str:
+def say(
+    tier: Tier,
+    *leans: Lean,
+    warm: int = 0,
+    fast_wait: float = 0.0,
+    deep_wait: float = 0.0,
+    why: str = "",
+    redo: Redo | None = None,
+    deep_seconds: float = 1.0,
+) -> str:
     held = tuple(("p", lean) for lean in sorted(leans, key=lambda lean: -abs(lean.log_odds)))
     waits = {Tier.FAST: fast_wait, Tier.DEEP: deep_wait}
-    chosen, other = (Projection(side, waits[side], 1.0, 1.0, 0.0, 0.0, False) for side in (tier, tier.other))
+    fast = Projection(Tier.FAST, fast_wait, 1.0, 1.0, 0.0, 0.0, False)
+    deep = Projection(Tier.DEEP, deep_wait, deep_seconds, 1.0, 0.0, 0.0, False)
+    score = 1 / (1 + math.exp(-sum(lean.log_odds for lean in leans)))
     statuses = [replace(stand(make_target(side, side), waits[side]), wait_because=why) for side in Tier]
     signals = make_signals(*statuses, tokens=100_000, position=SessionPosition(tier, warm={tier: warm}))
-    return because_estimate(tier, chosen, other, Opinions(leans=held), signals, 0.3, ECONOMICS)
+    return because_estimate(tier, Weighing(fast, deep, redo=redo), score, Opinions(leans=held), signals, 0.3, ECONOMICS)
 
 
 def test_it_begins_with_what_the_turn_looks_like_and_holds_no_seconds():
@@ -33,6 +46,46 @@ def test_other_evidence_follows_where_it_points_the_same_way():
     assert say(Tier.DEEP, LOOKS_LONG, effort) == "looks like a long task: migrate; reasoning effort is max"
     assert say(Tier.FAST, LOOKS_QUICK, effort) == "looks like a quick edit: rename"
     assert say(Tier.DEEP, LOOKS_LONG, small) == "looks like a long task: migrate"
+
+
+@pytest.mark.parametrize(
+    ("leans", "told"),
+    [
+        ([Lean(-0.24, "may be long: tests", names_turn=True)], "may be long (44 %; fast takes what is under 25 %): tests"),
+        (
+            [Lean(0.4, "looks like a long task: tests", names_turn=True), Lean(-0.9, "reasoning effort is low")],
+            "may be long (38 %; fast takes what is under 25 %): tests",
+        ),
+        (
+            [Lean(-0.2, "continues what may be long", names_turn=True)],
+            "continues what may be long (45 %; fast takes what is under 25 %)",
+        ),
+        (
+            [Lean(0.2, "continues a long task", names_turn=True), Lean(-0.4, "reasoning effort is low")],
+            "continues what may be long (45 %; fast takes what is under 25 %)",
+        ),
+        ([Lean(0.4, "looks like a long task: tests", names_turn=True)], "looks like a long task: tests"),
+    ],
+)
+def test_below_50_percent_a_turn_only_may_be_long_and_the_chance_is_told_with_that_from_which_on_deep_serves(leans, told):
+    redo = Redo(0.05, 0.5, 10.0, 10.0, 0.0, 0.0)
+
+    assert say(Tier.DEEP, *leans, redo=redo, deep_seconds=3.0) == told
+
+
+def test_chances_that_are_nearly_alike_are_told_apart():
+    looks = Lean(0.0, "may be long", names_turn=True)
+
+    assert say_looks(looks, 0.2334, 0.2321) == "may be long (23.3 %; fast takes what is under 23.2 %)"
+    assert say_looks(looks, 0.44) == "may be long (44 %)"
+
+
+def test_a_quick_look_on_deep_is_told_with_the_chance_from_which_on_deep_serves():
+    looks, redo = Lean(-1.6, "looks like a quick edit", names_turn=True), Redo(0.05, 0.5, 16.0, 10.0, 0.0, 0.0)
+
+    told = say(Tier.DEEP, looks, redo=redo, deep_seconds=3.0)
+
+    assert told == "looks like a quick edit; 17 % chance of a long task, and fast takes what is under 14 %"
 
 
 def test_a_warm_cache_is_told_where_it_goes_against_the_looks():
@@ -66,10 +119,9 @@ def test_a_wait_that_moved_nothing_is_not_told():
     signals = make_signals(stand(make_target("fast"), 2.0), stand(make_target("deep", Tier.DEEP)))
     leans = Opinions(leans=(("p", LOOKS_QUICK),))
 
-    assert because_estimate(Tier.DEEP, deep, fast, leans, signals, 0.9, ECONOMICS).endswith(
-        "fast would not be done much sooner"
-    )
-    assert "keep you waiting" in because_estimate(Tier.DEEP, deep, fast, leans, signals, 0.0, ECONOMICS)
+    told = because_estimate(Tier.DEEP, Weighing(fast, deep), 0.02, leans, signals, 0.9, ECONOMICS)
+    assert told.endswith("fast would not be done much sooner")
+    assert "keep you waiting" in because_estimate(Tier.DEEP, Weighing(fast, deep), 0.02, leans, signals, 0.0, ECONOMICS)
 
 
 def test_a_long_reading_makes_room_for_what_the_wait_is_for():
@@ -86,7 +138,7 @@ def test_a_tier_that_is_out_is_named_with_its_reason_and_who_serves():
         RuleOut("elder", "quota spent", lasting=False),
     ]
 
-    assert because_out(Tier.FAST, reasons, Opinions(leans=(("p", LOOKS_LONG),))) == (
+    assert because_out(Tier.FAST, reasons, Opinions(leans=(("p", LOOKS_LONG),)), 0.95, "spark") == (
         "looks like a long task: migrate; deep is out for now (sage asked to be retried in 42 s, elder: quota spent), "
         "so fast serves this"
     )

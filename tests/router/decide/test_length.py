@@ -74,7 +74,7 @@ def test_what_deep_has_cached_does_not_hide_that_the_turn_is_quick():
 
 def test_the_decision_says_it_for_a_new_turn_and_for_one_that_outgrew_fast():
     quick = Lean(-4.0, "looks like a quick edit", names_turn=True)
-    running = Insist("call 9 of a turn on fast", Rank.RUNNING_TURN, tier=Tier.FAST, yields=True)
+    running = Insist("9 tool calls into a turn on fast", Rank.RUNNING_TURN, tier=Tier.FAST, yields=True)
 
     new, grown, long = (
         decision_of(*TOO_LONG.values(), opinion) for opinion in (quick, running, Lean(9.0, "looks like a long task"))
@@ -82,7 +82,7 @@ def test_the_decision_says_it_for_a_new_turn_and_for_one_that_outgrew_fast():
 
     assert [decision.tier for decision in (new, grown, long)] == [Tier.DEEP] * 3
     assert new.because == "131k of 128k tokens: compact to use fast; looks like a quick edit"
-    assert grown.because == "call 9 of a turn on fast, but 131k of 128k tokens: compact to use fast"
+    assert grown.because == "9 tool calls into a turn on fast, but 131k of 128k tokens: compact to use fast"
     assert long.because == "only deep can serve this: spark cannot: too long"
 
 

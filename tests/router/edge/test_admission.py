@@ -47,7 +47,7 @@ BAD = {
     "another site": request_bytes("/v1/messages", BODY, {"sec-fetch-site": "cross-site"}),
     "text": request_bytes("/v1/messages", BODY, {"content-type": "text/plain"}),
     "another charset": request_bytes("/v1/messages", BODY, {"content-type": "application/json; charset=utf-16"}),
-    "compressed": request_bytes("/v1/messages", BODY, {"content-encoding": "gzip"}),
+    "compressed": request_bytes("/v1/messages", BODY, {"content-encoding": "br"}),
     "too large": request_bytes("/v1/messages", b"{}", {"content-length": "100001"}),
     "two lengths": GOOD.replace(b"content-length", b"content-length: 7\r\ncontent-length"),
     "a length with a sign": GOOD.replace(b"content-length: ", b"content-length: +"),
@@ -110,7 +110,8 @@ async def test_a_full_house_is_a_503_on_every_route_with_a_body(edge, by_shim):
     ("change", "status"),
     [
         ({"content-type": "text/plain"}, 415),
-        ({"content-encoding": "gzip"}, 415),
+        ({"content-encoding": "br"}, 415),
+        ({"content-encoding": "gzip"}, 400),
         ({"content-length": "100001"}, 413),
         ({"origin": "http://evil.example"}, 403),
     ],

@@ -58,8 +58,16 @@ def plan(key):
     return FakePlan(keys=KeyRing([Key(key.id, Caller("ada"), key.digest)], {}), takes_callers_keys=True)
 
 
-@pytest.mark.parametrize("headers", [{"authorization": "Bearer {}"}, {"authorization": "bearer  {}"}, {"x-api-key": "{}"}])
-def test_a_caller_is_known_by_the_key_in_either_header(plan, key, headers):
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"authorization": "Bearer {}"},
+        {"authorization": "bearer  {}"},
+        {"x-api-key": "{}"},
+        {"x-tandem-key": "{}", "authorization": "Bearer login", "x-api-key": "other"},
+    ],
+)
+def test_a_caller_is_known_by_the_key_in_any_of_the_headers(plan, key, headers):
     asked = head({name: value.format(key.text) for name, value in headers.items()}, CHAT)
 
     assert callers.identify(plan, asked, asked.headers) == Caller("ada")
@@ -75,7 +83,23 @@ def test_the_key_is_taken_out_of_the_headers_and_still_known_on_the_next_request
     assert callers.identify(plan, asked, asked.headers) == first == Caller("ada")
 
 
-@pytest.mark.parametrize("headers", [{}, {"authorization": "Bearer"}, {"x-api-key": "sk-another"}])
+def test_a_login_stays_next_to_the_key_in_the_header_for_it(plan, key):
+    asked = head({"x-tandem-key": key.text, "authorization": "Bearer login", "x-app": "cli"}, CHAT)
+
+    first = callers.identify(plan, asked, asked.headers)
+
+    assert asked.headers == {"authorization": "Bearer login", "x-app": "cli"}
+    assert callers.identify(plan, asked, asked.headers) == first == Caller("ada")
+
+
+def test_a_wrong_key_in_the_header_for_it_is_refused_though_another_header_has_a_valid_one(plan, key):
+    asked = head({"x-tandem-key": make_key().text, "authorization": f"Bearer {key.text}"}, CHAT)
+
+    with pytest.raises(Unauthorized):
+        callers.identify(plan, asked, asked.headers)
+
+
+@pytest.mark.parametrize("headers", [{}, {"authorization": "Bearer"}, {"x-api-key": "sk-another"}, {"x-tandem-key": "tdm_"}])
 @pytest.mark.parametrize("path", [CHAT, "/v1/models", "/tandem/stats", "/nothing"])
 def test_who_brings_no_key_of_this_router_is_refused_on_every_route_but_the_open_ones(plan, headers, path):
     with pytest.raises(Unauthorized):

@@ -7,6 +7,7 @@ import pytest
 from router.contract.errors import BadRequest, Forbidden, WrongMediaType
 from router.contract.words import Dialect, Operation
 from router.edge.routes import (
+    ENCODINGS,
     ROUTES,
     Route,
     check_body_headers,
@@ -142,6 +143,17 @@ def test_plain_json_is_taken(headers):
 def test_what_is_not_plain_json_is_refused_by_its_headers(headers):
     with pytest.raises(WrongMediaType):
         check_body_headers(headers, 0)
+
+
+@pytest.mark.parametrize("encoding", ["zstd", "gzip", "GZip"])
+def test_a_compressed_body_is_taken_where_encodings_are_named(encoding):
+    check_body_headers({"content-encoding": encoding}, 0, ENCODINGS)
+
+
+@pytest.mark.parametrize("encoding", ["br", "deflate", "zstd, gzip", "gzip, zstd", "zstd, zstd", "gzip;q=1", "zstd "])
+def test_any_other_encoding_is_refused_with_those_that_are_taken(encoding):
+    with pytest.raises(WrongMediaType, match="Send the body as zstd or gzip, or uncompressed"):
+        check_body_headers({"content-encoding": encoding}, 0, ENCODINGS)
 
 
 def test_a_length_must_be_one_plain_number():

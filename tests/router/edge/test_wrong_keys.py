@@ -1,9 +1,20 @@
-"""Wrong keys, counted by address."""
+"""Wrong keys, counted by address, and logins that a plan refused."""
 
 import pytest
 
-from router.contract.errors import RateLimited, Unauthorized
-from router.edge.wrong_keys import MAX_ADDRESSES, MAX_WRONG, WINDOW_SECONDS, WrongKeys, site_of
+from router.contract.errors import CallerKey, RateLimited, Sent, Unauthorized, UpstreamAuth, UpstreamRefused
+from router.contract.words import Dialect
+from router.edge.wrong_keys import (
+    LOGIN_SECONDS,
+    MAX_ADDRESSES,
+    MAX_LOGINS,
+    MAX_WRONG,
+    WINDOW_SECONDS,
+    RefusedLogins,
+    WrongKeys,
+    site_of,
+)
+from tests.tools.logins import chatgpt_login, claude_login
 
 
 def send_wrong(table, times, address="10.0.0.1", has_key=True):
@@ -77,3 +88,55 @@ def test_the_table_is_bounded_and_forgets_who_was_wrong_longest_ago():
 )
 def test_one_machine_has_one_place_in_the_table(address, site):
     assert site_of(address) == site
+
+
+RESPONSES = Dialect.RESPONSES
+
+
+def refusal(status: int = 401, *, is_plans: bool = True) -> UpstreamRefused:
+    error = UpstreamRefused("chatgpt", status, b"{}", "application/json")
+    error.as_sent = Sent(status, (), b"{}") if is_plans else None
+    return error
+
+
+def test_a_refused_login_is_refused_again_for_a_while_and_no_other():
+    logins, error = RefusedLogins(), refusal()
+
+    assert logins.note(chatgpt_login(), RESPONSES, error, 0.0)
+
+    for _ in range(3):
+        with pytest.raises(UpstreamRefused) as refused:
+            logins.check(chatgpt_login(), RESPONSES, 0.0)
+        assert refused.value is error
+    logins.check(chatgpt_login("bob"), RESPONSES, 0.0)
+    logins.check(claude_login(), RESPONSES, 0.0)
+    logins.check({}, RESPONSES, 0.0)
+    logins.check(chatgpt_login(), RESPONSES, LOGIN_SECONDS)
+
+
+@pytest.mark.parametrize(
+    "error", [None, refusal(429), refusal(is_plans=False), CallerKey("none"), UpstreamAuth("spark", "no key")]
+)
+def test_other_errors_say_nothing_about_a_login(error):
+    logins = RefusedLogins()
+
+    assert not logins.note(chatgpt_login(), RESPONSES, error, 0.0)
+
+    logins.check(chatgpt_login(), RESPONSES, 0.0)
+
+
+def test_only_so_many_are_remembered_the_newest_ones():
+    logins = RefusedLogins()
+    for number in range(MAX_LOGINS + 44):
+        logins.note(chatgpt_login(f"person-{number}"), RESPONSES, refusal(), 0.0)
+
+    logins.check(chatgpt_login("person-43"), RESPONSES, 0.0)
+    with pytest.raises(UpstreamRefused):
+        logins.check(chatgpt_login("person-44"), RESPONSES, 0.0)
+
+
+def test_no_token_is_kept():
+    logins = RefusedLogins()
+    logins.note(chatgpt_login(), RESPONSES, refusal(), 0.0)
+
+    assert "canary" not in repr(logins._refused)

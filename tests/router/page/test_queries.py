@@ -55,7 +55,13 @@ async def test_turns_come_in_pages_and_have_what_their_calls_came_to(tandem):
 def of_one_turn(*, until: int = 4) -> list:
     """An ask on fast with tool calls, the third of which deep served."""
     loop = {"session": "w", "turn_kind": TurnKind.TOOL_LOOP}
-    tiers = {3: {"tier": "deep", "target": "sage", "because": "spark failed (503), so sage answers: call 3 of a turn on fast"}}
+    tiers = {
+        3: {
+            "tier": "deep",
+            "target": "sage",
+            "because": "spark failed (503), so sage answers: 3 tool calls into a turn on fast",
+        }
+    }
     ask = make_entry("req_1", ANN, at=NOW - 40, session="w", cost_usd=0.1)
     more = [make_entry(f"req_{n}", ANN, at=NOW - 40 + n, cost_usd=0.1, **loop, **tiers.get(n, {})) for n in range(2, until + 1)]
     return [ask, *more]

@@ -182,6 +182,20 @@ async def test_a_turn_is_as_long_as_what_all_its_answers_wrote_as_far_as_that_wa
     assert case.size is size
 
 
+@pytest.mark.parametrize(("edits", "size"), [(2, Size.QUICK), (3, Size.MIDDLE), (5, Size.MIDDLE), (6, Size.LONG)])
+async def test_a_turn_is_as_long_as_the_edits_before_its_last_call(house, read, edits, size):
+    made = [
+        {"id": f"c{number}", "type": "function", "function": {"name": "Edit", "arguments": "{}"}} for number in range(edits)
+    ]
+    done = [{"role": "tool", "tool_call_id": call["id"], "content": "ok"} for call in made]
+    await serve(house, "fix the typo", headers=AGENT)
+    await serve(house, "fix the typo", more=({"role": "assistant", "content": None, "tool_calls": made}, *done), headers=AGENT)
+
+    ((case,), _) = await read()
+
+    assert case.size is size
+
+
 def misjudge(sequence: int, tier: str) -> str:
     """What `tandem wrong` leaves in the file, for the entry of that number."""
     into = "INSERT INTO misjudged (request_id, at, should_be)"

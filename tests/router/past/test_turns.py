@@ -44,7 +44,7 @@ def turn(turns) -> Turn:
 def test_a_turn_and_its_tool_calls_are_one_line(turns, turn):
     turns.end(ended("1"))
 
-    again = turns.begin(begun("2", TurnKind.TOOL_LOOP, because="call 1 of a turn on fast"))
+    again = turns.begin(begun("2", TurnKind.TOOL_LOOP, because="1 tool call into a turn on fast"))
     turns.end(ended("2"))
 
     assert again is turn
@@ -94,9 +94,11 @@ def test_a_turn_that_is_moved_up_says_at_which_call_and_why(turns, turn):
 
 
 def test_words_that_tell_the_move_are_not_told_twice(turns, turn):
-    turns.begin(begun("2", TurnKind.TOOL_LOOP, Tier.DEEP, because="moved up at call 12: 6 edits, more than the ask promised"))
+    turns.begin(
+        begun("2", TurnKind.TOOL_LOOP, Tier.DEEP, because="moved up after 12 tool calls: 6 edits, more than the ask promised")
+    )
 
-    assert turn.why == "moved up at call 12: 6 edits, more than the ask promised"
+    assert turn.why == "moved up after 12 tool calls: 6 edits, more than the ask promised"
 
 
 def test_a_spill_is_no_move_up(turns, turn):

@@ -5,8 +5,9 @@ import json
 import pytest
 
 from router.contract.entry import FinishedWork
+from router.contract.personal import MARKED
 from router.contract.words import ASKED_AGAIN, SAID_WRONG, Tier
-from router.past.work import read_finished_work
+from router.past.work import SizedTurn, read_work
 from router.stores.sqlite.marks import mark_misjudged
 from router.stores.sqlite.past import SqliteEntryReader
 from tests.tools.ledgers import write_ledger
@@ -22,7 +23,7 @@ def read(tmp_path):
     """The finished turns of a ledger with these entries."""
 
     def read_it(*rows: dict, now: float = LONG_AFTER) -> list[FinishedWork]:
-        return read_finished_work(SqliteEntryReader(write_ledger(tmp_path / "test.db", *rows)), now)
+        return read_work(SqliteEntryReader(write_ledger(tmp_path / "test.db", *rows)), now).finished
 
     return read_it
 
@@ -46,7 +47,19 @@ def test_a_turn_in_which_something_went_wrong_says_nothing(read, outcome, place)
 
 
 def test_a_turn_that_was_moved_counts_for_who_began_it_with_what_it_took_until_then(read):
-    assert read({}, LOOP, {**LOOP, "target": "sage"}, LOOP) == [FinishedWork("spark", 0.2, 2, 200, has_failed=True)]
+    moved = {**LOOP, "target": "sage", "tier": "deep"}
+
+    assert read({}, LOOP, moved, LOOP) == [FinishedWork("spark", 0.2, 2, 200, has_failed=True)]
+
+
+def test_a_turn_that_another_fast_target_finished_was_not_redone(read):
+    assert read({}, LOOP, {**LOOP, "target": "flint"}) == [FinishedWork("spark", 0.2, 2, 200)]
+
+
+def test_a_turn_after_which_the_person_asked_for_deep_has_failed(read):
+    asked = {"tier": "deep", "target": "sage", "decision": {"decided_by": "override", "tier": "deep"}}
+
+    assert [work.has_failed for work in read({"decision": decided()}, asked)] == [True]
 
 
 def decided(because="looks like a quick edit", fast="spark", deep="sage"):
@@ -74,7 +87,7 @@ def test_a_turn_that_was_marked_as_one_for_deep_has_failed(tmp_path, tier, has_f
     path = write_ledger(tmp_path / "test.db", {"id": "req_1", "decision": decided()})
     mark_misjudged(path, SqliteEntryReader(path).find_turn("req_1"), tier)
 
-    assert [work.has_failed for work in read_finished_work(SqliteEntryReader(path), LONG_AFTER)] == [has_failed]
+    assert [work.has_failed for work in read_work(SqliteEntryReader(path), LONG_AFTER).finished] == [has_failed]
 
 
 def test_a_turn_that_deep_served_belongs_to_no_pair(read):
@@ -109,3 +122,60 @@ def test_a_decision_that_cannot_be_read_costs_its_own_turn_alone(read):
     found = read({"decision": "{", "score": 0.9}, {"session": "other", "score": 0.1})
 
     assert [work.score for work in found] == [0.1]
+
+
+def sized_by(odds: float, weights: str = "w", **more):
+    """The decision of an ask whose words were read as these log-odds."""
+    leans = [["learned", {"log_odds": odds, "because": "looks like a quick edit"}], *more.pop("leans", [])]
+    return {"decision": {"decided_by": "estimate", "tier": "fast", "weights": weights, "leans": leans, **more}}
+
+
+@pytest.fixture
+def read_sized(tmp_path):
+    def read_it(*rows: dict) -> list[SizedTurn]:
+        return read_work(SqliteEntryReader(write_ledger(tmp_path / "test.db", *rows)), LONG_AFTER, "w").sized
+
+    return read_it
+
+
+def call(**decision):
+    return {**LOOP, "decision": {"tier": "fast", **decision}}
+
+
+@pytest.mark.parametrize(
+    ("calls", "sizes"),
+    [
+        ([], [False]),
+        ([call(edits=2)], [False]),
+        ([call(edits=3)], []),
+        ([call(edits=6)], [True]),
+        ([call(), {**call(), "output_tokens": 6_000}], [True]),
+        ([call()] * 10, [False]),
+        ([call()] * 11, []),
+        ([call(), {**call(), "tier": "deep", "decision": {"tier": "deep", "decided_by": "estimate"}}], [True]),
+        ([{**call(), "outcome": "ABANDONED"}], []),
+    ],
+)
+def test_a_turns_size_is_what_it_took(read_sized, calls, sizes):
+    found = read_sized({**sized_by(-2.0), "caller": "ada"}, *({**one, "caller": "ada"} for one in calls))
+
+    assert found == [SizedTurn("ada", -2.0, is_long) for is_long in sizes]
+
+
+def test_a_turn_that_was_corrected_was_more_than_it_looked(read_sized):
+    correction = sized_by(0.5, leans=[["trajectory", {"log_odds": 1.0, "because": ASKED_AGAIN}]])
+
+    assert [turn.is_long for turn in read_sized(sized_by(-2.0), correction)] == [True, False]
+
+
+def test_what_offsets_added_is_no_evidence_and_what_marks_taught_is(read_sized):
+    own = [["personal", {"log_odds": 1.0, "because": "yours"}], ["learned", {"log_odds": 3.0, "because": f"{MARKED} for deep"}]]
+
+    assert [turn.evidence for turn in read_sized(sized_by(-2.0, leans=own))] == [1.0]
+
+
+def test_a_turn_that_other_weights_read_and_a_marked_one_teach_no_offset(tmp_path):
+    path = write_ledger(tmp_path / "test.db", sized_by(-2.0, weights="other"), {**sized_by(-2.0), "session": "marked"})
+    mark_misjudged(path, SqliteEntryReader(path).find_turn("req_2"), Tier.DEEP)
+
+    assert read_work(SqliteEntryReader(path), LONG_AFTER, "w").sized == []

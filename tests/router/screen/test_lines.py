@@ -172,6 +172,7 @@ def test_a_story_has_the_tier_in_its_colour_and_the_words_bold():
         (120, "openai failed (auth), so opus answers", ["openai failed (auth), so opus answers"]),
         (80, "quick edit: rename; openai rests after a failure", ["rename; openai rests after", "a failure"]),
         (80, "long task: whole codebase, tests, migrate", ["whole codebase, tests, mi…"]),
+        (80, "moved up after 12 tool calls: 6 edits", ["after 12 tool calls: 6", "edits"]),
     ],
 )
 def test_a_reason_that_is_a_sentence_is_never_cut(columns, why, expected):

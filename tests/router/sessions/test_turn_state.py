@@ -46,6 +46,13 @@ def test_a_token_counts_in_its_own_turn_of_its_own_session_alone(session, turn):
     assert read_header(TOKEN, session, turn) is None
 
 
+def test_a_client_with_a_login_carries_none_since_the_header_is_its_vendors():
+    view = codex()
+    view = replace(view, headers={**view.headers, "chatgpt-account-id": "acct-made-up"})
+
+    assert TOKENS.carry(SESSION, view, make_decision(Tier.DEEP, turn=TURN)) == {}
+
+
 def test_a_token_of_another_key_counts_for_nothing():
     assert read_header(mint(Tier.DEEP, TurnTokens())) is None
 

@@ -47,6 +47,23 @@ async def test_a_correction_is_learnt_as_a_failure_of_the_pair_that_served_the_t
     assert rates.quick > ASSUMED_RATES.quick
 
 
+@pytest.mark.parametrize("personal", ["on", "off"])
+async def test_what_a_callers_turns_took_moves_their_own_line_unless_it_is_switched_off(tmp_path, personal):
+    built = build_house(load(f"{SIMULATED}decision: {{personal: {personal}}}\n", tmp_path))
+    for number in range(40):
+        decided = await built.house.decide(request(f"req_{number}"))
+        keep_entry(built.house, decided, outcome=Outcome.SERVED, output_tokens=7_000)
+    await built.house.state.entries.close()
+
+    built.learn(built.ledger_path)
+    decision = (await built.house.decide(request("req_next"))).decision
+    await built.close()
+
+    learned = [lean for policy, lean in decision.opinions.leans if policy == "personal"]
+    said = [lean.because for lean in learned if lean.log_odds > 0]
+    assert said == (["your turns are usually longer than they look (39 turns)"] if personal == "on" else [])
+
+
 def test_without_a_ledger_there_is_nothing_to_learn(tmp_path):
     state = build_state(load(SIMULATED, tmp_path), AsyncExitStack(), on_disk=False)
     house = House(build_plan(load(SIMULATED, tmp_path), state), state)

@@ -1,6 +1,7 @@
 """What `tandem tune` found, in lines and as JSON."""
 
-from router.cli.past.tuning import as_json, readable, taught_json, write_taught
+from router.cli.past.tuning import as_json, readable, taught_json, write_offsets, write_taught
+from router.contract.economics import Offset
 from router.contract.personal import Kind, PersonalTable
 from router.contract.words import Tier
 from router.past.marks import Taught
@@ -28,6 +29,14 @@ def test_a_fit_is_told_with_what_it_changes():
         "log loss        0.400 → 0.300 (change -0.200 to -0.100; less is better)",
         "",
         "No sign of harm on the held-out part.",
+    ]
+
+
+def test_what_routers_learn_of_callers_is_told_by_caller():
+    assert write_offsets({"ada": Offset(0.3, 1), "hopper": Offset(-0.42, 112)}).splitlines() == [
+        "learned by the router from what turns took (decision.personal: off switches it off)",
+        "  hopper  -0.42 from 112 turns",
+        "  ada     +0.30 from 1 turn",
     ]
 
 

@@ -5,6 +5,7 @@ import pytest
 
 from router.cli.setup.presets import Offer, Provider, read_presets
 from router.config.model_facts import provider_of, read_facts
+from router.connect.recipe import known_clients, load_recipe
 from router.contract.target import PriceStep
 from router.contract.words import Tier
 from tests.tools.configs import load_text
@@ -188,3 +189,9 @@ def test_prices_and_windows_of_presets_are_those_of_the_table():
 
     assert wrong == {}
     assert len(facts) >= 15
+
+
+def test_every_plan_has_a_client_and_every_login_a_plan():
+    logins = {login.plan for client in known_clients() if (login := load_recipe(client).login)}
+
+    assert logins == set(PRESETS.plans) == {"claude", "chatgpt"}

@@ -232,3 +232,18 @@ def test_a_server_that_refuses_the_password_keeps_a_router_from_starting_and_a_f
 
 def test_only_a_database_can_be_migrated(check):
     assert check(SIMULATED, "--migrate") == (2, "there is nothing to migrate: shared.postgres is not set")
+
+
+def test_a_live_check_does_not_ask_a_plan_and_says_where_it_can_be_tried(check):
+    with ModelServer() as server:
+        target = (
+            f'{{name: mine, adapter: anthropic_http, base_url: "{server.base_url}", model: m, api_key: caller, billing: plan}}'
+        )
+        fast = "{name: quick, adapter: simulated}"
+        code, said = check(f"tiers: {{fast: {{targets: [{fast}]}}, deep: {{targets: [{target}]}}}}\n", "--live")
+
+    assert code == 0
+    assert "note target deep mine: not asked: a plan can only be tried from its client" in said
+    assert "hint: tandem connect claude-code --keep-login, then ask Claude Code something" in said
+    assert "asking 1 target" not in said
+    assert server.seen == []

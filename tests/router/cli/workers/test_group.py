@@ -13,7 +13,7 @@ from tests.tools.http import call, chat
 from tests.tools.running import read_entries, two_targets
 from tests.tools.upstream import Upstream, answer_json
 from tests.tools.valkey import find_server
-from tests.tools.waiting import by_the_clock, until
+from tests.tools.waiting import until
 
 
 def serve(folder, *arguments: str, **variables: str) -> tuple[int, str]:
@@ -51,21 +51,30 @@ async def test_a_second_group_gets_neither_the_address_nor_the_ledger_and_every_
 
 @pytest.mark.skipif(find_server() is None, reason="neither valkey-server nor redis-server is installed")
 async def test_a_trouble_that_all_workers_see_is_reported_once(tmp_path, upstream, other_upstream):
-    upstream.scripts = [answer_json({"error": {"message": "Incorrect API key provided", "code": "invalid_api_key"}}, 401)]
+    refusal = answer_json({"error": {"message": "Incorrect API key provided", "code": "invalid_api_key"}}, 401)
+    upstream.scripts = other_upstream.scripts = [refusal]
     receiver = Upstream()
     await receiver.start()
     receiver.scripts = [answer_json({"ok": True})]
     config = two_targets(upstream.base_url, other_upstream.base_url, extra="alerts: {webhook: 'env:HOOK'}")
     async with group_of(2, tmp_path, config, "--log", "json", environment={"HOOK": f"{receiver.base_url}/hook"}) as group:
 
-        async def is_seen_by_both() -> bool:
-            await call(group.port, "/v1/chat/completions", chat())
-            lines = [json.loads(line) for line in group.log.splitlines() if "target.misconfigured" in line]
-            return {line["worker"] for line in lines} == {1, 2}
+        async def report(model: str, target: str) -> None:
+            """Both workers see the trouble, and then it is reported: a second report of an earlier one would come before."""
 
-        await until(is_seen_by_both)
-        await until(lambda: receiver.seen)
-        await by_the_clock(3)  # each worker would look every two seconds
+            async def is_seen_by_both() -> bool:
+                await call(group.port, "/v1/chat/completions", chat(model=model))
+                lines = [json.loads(line) for line in group.log.splitlines() if "target.misconfigured" in line]
+                return {line["worker"] for line in lines if line["target"] == target} == {1, 2}
 
-        assert [seen.json["kind"] for seen in receiver.seen] == ["key_refused"]
+            await until(is_seen_by_both)
+            await until(lambda: any(target in json.dumps(seen.json) for seen in receiver.seen))
+
+        await report("fast", "spark")
+        await report("deep", "sage")
+
+        assert [(seen.json["kind"], seen.json["subject"]) for seen in receiver.seen] == [
+            ("key_refused", "spark"),
+            ("key_refused", "sage"),
+        ]
     await receiver.stop()

@@ -7,13 +7,13 @@ import threading
 import pytest
 
 from router.contract.caller import LOCAL
-from router.contract.errors import BodyTimeout, BodyTooLarge, UpstreamCut
+from router.contract.errors import UpstreamCut
 from router.contract.exchange import CancelReason
 from router.contract.sinks import Waiting
 from router.edge.admission import Admission
-from router.edge.http.asgi import AsgiApp, AsgiSink, collect_body
+from router.edge.http.asgi import AsgiApp, AsgiSink
 from router.telemetry import events
-from tests.tools.edge import ANSWER, LIMITS, FakeRoad, Flow, answer_ok, wait_for_ever
+from tests.tools.edge import ANSWER, FakeRoad, Flow, answer_ok, wait_for_ever
 from tests.tools.waiting import later
 
 
@@ -257,33 +257,6 @@ async def test_an_answer_that_fails_is_left_without_an_end_after_what_was_writte
         (told, True),
         (b"x", True),
     ]
-
-
-async def pieces_of(*pieces: bytes):
-    for data in pieces:
-        yield data
-
-
-async def test_a_body_is_collected_whole():
-    assert await collect_body(pieces_of(b"a", b"", b"bc"), LIMITS) == b"abc"
-
-
-async def test_a_body_is_refused_at_the_byte_that_is_over_the_limit():
-    exact = await collect_body(pieces_of(b"x" * LIMITS.max_body_bytes), LIMITS)
-
-    assert len(exact) == LIMITS.max_body_bytes
-    with pytest.raises(BodyTooLarge):
-        await collect_body(pieces_of(b"x" * LIMITS.max_body_bytes, b"y"), LIMITS)
-
-
-async def test_a_body_by_the_byte_is_refused_though_it_is_never_silent():
-    async def trickle():
-        while True:
-            await asyncio.get_running_loop().advance(1)
-            yield b"x"
-
-    with pytest.raises(BodyTimeout):
-        await collect_body(trickle(), LIMITS)
 
 
 class Control:

@@ -92,6 +92,30 @@ def test_headers_are_those_of_the_handshake_and_of_the_metadata():
     assert headers == {"session-id": "s", "x-tandem-tier": "fast", "content-type": "application/json"}
 
 
+def test_metadata_that_stands_for_a_header_becomes_it_and_what_only_metadata_has_does_not():
+    metadata = {
+        "ws_request_header_x_openai_internal_codex_responses_lite": "true",
+        "ws_request_header_authorization": "Bearer other",
+        "x-codex-installation-id": "machine-1",
+        "x-codex-ws-stream-request-start-ms": "1794998787765",
+        "x-codex-window-id": "w:1",
+    }
+
+    headers = headers_of({"x-codex-window-id": "w:0"}, metadata)
+
+    assert headers == {
+        "x-openai-internal-codex-responses-lite": "true",
+        "x-codex-window-id": "w:1",
+        "content-type": "application/json",
+    }
+
+
+def test_an_error_keeps_the_figures_of_a_plan():
+    told = json.loads(error_frame(429, {"code": None}, {"x-codex-primary-used-percent": "100", "server": "x"}))
+
+    assert told["headers"] == told["error"]["headers"] == {"x-codex-primary-used-percent": "100"}
+
+
 def test_an_error_tells_its_status_and_where_to_find_the_wait():
     told = json.loads(error_frame(429, {"code": "busy"}, {"retry-after": "2", "server": "x"}, "a"))
 

@@ -61,6 +61,39 @@ def test_state_that_the_client_carries_comes_as_metadata(socket):
     assert socket.sent[0] == {"type": "response.metadata", "headers": {"x-codex-turn-state": "token"}}
 
 
+FIGURES = (("x-codex-primary-used-percent", "42"), ("x-codex-plan-type", "pro"))
+LIMITS = {"type": "codex.rate_limits", "rate_limits": {"primary": {"used_percent": 42.5}}}
+
+
+@pytest.mark.parametrize("lane", ["", "a"])
+def test_a_plans_limits_come_before_the_first_event(lane):
+    metadata, limits, *rest = sent(streamed(), [9], lane, (*STREAM, *FIGURES), takes_frames=False)
+
+    assert metadata["headers"] == dict(FIGURES)
+    assert (limits["type"], limits["plan_type"]) == ("codex.rate_limits", "pro")
+    assert limits["rate_limits"]["primary"]["used_percent"] == 42
+    assert [frame["type"] for frame in rest] == [event["type"] for event in EVENTS]
+    assert {frame.get("stream_id", "") for frame in (metadata, limits, *rest)} == {lane}
+
+
+def test_a_target_that_tells_its_limits_itself_is_not_repeated():
+    _, *rest = sent(streamed([LIMITS, *EVENTS]), [], headers=(*STREAM, *FIGURES), takes_frames=False)
+
+    assert rest[0] == LIMITS
+    assert [frame["type"] for frame in rest[1:]] == [event["type"] for event in EVENTS]
+
+
+def test_a_401_waits_until_it_is_known_whose_it_is(socket):
+    sink = FrameSink(socket, "req_1")
+
+    sink.start(401, JSON)
+    sink.write(b'{"error":{"code":"caller_key"}}')
+    sink.end()
+
+    assert socket.sent == []
+    assert json.loads(sink.unauthorized)["error"]["code"] == "caller_key"
+
+
 def whole(body: bytes, status: int = 200) -> list[dict]:
     """The frames of an answer that comes in one piece."""
     socket = FakeSocket()

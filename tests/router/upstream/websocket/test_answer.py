@@ -55,7 +55,7 @@ def test_an_end_that_is_too_large_is_not_read():
 def test_news_are_held_once_and_up_to_a_size():
     answer = Answer(())
     for _ in range(100):
-        answer.hold(b"x" * 1_000)
+        answer.hold("news", b"x" * 1_000)
 
     assert len(answer.release_early()) == 65
     assert answer.release_early() == []

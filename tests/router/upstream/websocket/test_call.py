@@ -25,7 +25,7 @@ class FakeSocket:
 
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()
-        self.owner, self.baseline, self.answer_headers, self.past_ids = None, None, (), deque()
+        self.owner, self.baseline, self.past_ids = None, None, deque()
         self.sent: list[dict] = []
         self.is_usable, self.is_reading = True, True
         self.was_asked = asyncio.Event()
@@ -37,6 +37,9 @@ class FakeSocket:
 
     def close(self) -> None:
         self.is_usable, self.owner = False, None
+
+    def take_answer_headers(self):
+        return ()
 
     def pause(self) -> None:
         self.is_reading = False

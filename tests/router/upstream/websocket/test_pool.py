@@ -71,7 +71,12 @@ async def test_another_key_address_or_target_is_another_socket(pool):
 @jumping_clock
 async def test_headers_of_one_request_do_not_part_sockets(pool):
     socket = keep(pool)
-    headers = (("x-client-request-id", "7"), ("openai-beta", "responses_websockets=2026-02-06"))
+    headers = (
+        ("x-client-request-id", "7"),
+        ("openai-beta", "responses_websockets=2026-02-06"),
+        ("x-codex-turn-metadata", "{}"),
+        ("x-openai-internal-codex-responses-lite", "true"),
+    )
 
     assert pool.take(pool.key_of(REQUEST, headers, "s-1")) is socket
 
