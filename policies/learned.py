@@ -134,22 +134,22 @@ class LearnedPolicy:
             before, is_planned = self._find_ask(signals)
             if _sets_off(features, signals, is_planned):
                 if offer is not None:
-                    return self._answer(features, read, offer, is_after_deep=position.tier is Tier.DEEP)
+                    return self._answer(features, read, offer, position.tier)
                 if before is not None and not read.complaint and (read.pointing >= _POINTS_BACK or not read.pointing):
                     return Lean(before, say_continued(before), names_turn=True, points_back=True)
         if not features.has_task:
             return _lean(self._nothing_asked, "looks like a remark", goes_on=position.ask, wants_plan=position.is_planned)
         wants_plan = read.is_plan or turn.is_planning
         goes_on = max(read.size, _PLANNED) if wants_plan else None
-        because = SAID_WRONG if read.complaint and position.tier is not Tier.DEEP else read.because
+        because = _say_wrong(position.tier) if read.complaint else read.because
         return _lean(read.size, because, goes_on=goes_on, wants_plan=wants_plan, idea=read.idea)
 
-    def _answer(self, features: Features, read: _Read, offer: Offer, *, is_after_deep: bool) -> Lean:
+    def _answer(self, features: Features, read: _Read, offer: Offer, tier: Tier | None) -> Lean:
         """Words that may point back at an offer: the sum of what they say and what was offered."""
         weights = self._weights
         odds = weights.turn.read(weights.read_values(features, read.complaint, read.pointing, offer))
-        if read.complaint and not is_after_deep:
-            return _lean(odds, SAID_WRONG)
+        if read.complaint:
+            return _lean(odds, _say_wrong(tier))
         if read.pointing < _POINTS_BACK:
             because, idea = self._say(odds, features, is_later=True)
             return _lean(odds, because, idea=idea)
@@ -230,6 +230,10 @@ def find_personal(config: LearnedConfig) -> tuple[PersonalTable | None, tuple[st
 
 def _lean(odds: float, because: str, *, goes_on: float | None = None, wants_plan: bool = False, idea: str = "") -> Lean:
     return Lean(odds, because, names_turn=True, goes_on=goes_on, wants_plan=wants_plan, idea=idea)
+
+
+def _say_wrong(tier: Tier | None) -> str:
+    return "corrects what deep did last" if tier is Tier.DEEP else SAID_WRONG
 
 
 def _sets_off(features: Features, signals: Signals, is_planned: bool) -> bool:
