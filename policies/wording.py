@@ -16,7 +16,7 @@ _USUAL_LENGTH = 0.37
 """That of 60 characters: a longer or shorter text is named as such."""
 _SHAPES = {
     "list_items": (2, "a list"),
-    "commas": (5, "many parts"),
+    "commas": (5, "many clauses"),
     "files": (1, "a named file"),
     "ticks": (1, "quoted code"),
     "pasted_lines": (1, "pasted lines"),
@@ -47,6 +47,13 @@ def say_size(size: float, features: Features, shares: Mapping[str, float]) -> tu
     else:
         name, looks = ("long task", LONG_TASK) if size >= 0 else ("unclear", MAY_BE_LONG)
     return (f"{looks}: {', '.join(ideas)}", ideas[0]) if ideas else (looks, name)
+
+
+def say_continued(odds: float) -> str:
+    """What words look like that only point back at the last ask."""
+    if odds < QUICK_BELOW:
+        return "continues a quick turn"
+    return "continues a long task" if odds >= 0 else f"continues what {MAY_BE_LONG}"
 
 
 def read_shapes(table: Table, features: Features) -> dict[str, float]:

@@ -19,6 +19,8 @@ _TOLD_WAIT_SECONDS = 1.0
 _TOLD_LOG_ODDS = 0.25
 _UNKNOWN = "unclear whether quick or long"
 _EVEN = 0.5
+_WEAKER = ((LONG_TASK, MAY_BE_LONG), ("a long task", f"what {MAY_BE_LONG}"), ("long work", f"work that {MAY_BE_LONG}"))
+"""What a reading says of odds that other evidence has lowered."""
 _LOOKS_QUICK = -1.5
 _LOOKS_LONG = -1.1
 """A score of 0.25, where tiers usually change."""
@@ -44,8 +46,9 @@ def say_looks(looks: Lean | None, score: float, flip: float | None = None) -> st
     if looks is None:
         return _UNKNOWN
     because = looks.because
-    if score < _EVEN and because.startswith(LONG_TASK):
-        because = MAY_BE_LONG + because.removeprefix(LONG_TASK)
+    if score < _EVEN:
+        for sure, unsure in _WEAKER:
+            because = because.replace(sure, unsure, 1)
     if MAY_BE_LONG not in because:
         return because
     chance = _percents(score)[0] if flip is None else "{}; fast takes what is under {}".format(*_percents(score, flip))

@@ -60,6 +60,10 @@ def test_other_evidence_follows_where_it_points_the_same_way():
             [Lean(-0.2, "continues what may be long", names_turn=True)],
             "continues what may be long (45 %; fast takes what is under 25 %)",
         ),
+        (
+            [Lean(0.2, "continues a long task", names_turn=True), Lean(-0.4, "reasoning effort is low")],
+            "continues what may be long (45 %; fast takes what is under 25 %)",
+        ),
         ([Lean(0.4, "looks like a long task: tests", names_turn=True)], "looks like a long task: tests"),
     ],
 )
