@@ -74,7 +74,8 @@ class Plans:
             if state.used_up is None:
                 state.used_up_at = wall
             state.used_up, state.asked_at = error.used_up, wall
-            state.refusal = error.without_frames() if len(error.body) <= _MAX_REFUSAL_BYTES else None
+            size = len(error.body) + (len(error.as_sent.body) if error.as_sent is not None else 0)
+            state.refusal = error.without_frames() if size <= _MAX_REFUSAL_BYTES else None
         else:
             fault = error.fault if isinstance(error, UpstreamBarred) else None
             state.circuit.fail(now, error.code, fault=fault)

@@ -212,3 +212,13 @@ def test_one_persons_refusals_never_rest_the_target_of_all():
     assert live.apply_limits(signals, view_of("ada"), 8.0).statuses["claude"].used_up
     of_bob = live.apply_limits(signals, view_of("bob"), 8.0)
     assert (of_bob.statuses, of_bob.own_plans) == (signals.statuses, {"claude"})
+
+
+def test_a_refusal_that_is_too_large_to_keep_is_not_kept(plans):
+    error = refused(NOW + 5_400)
+    error.body = b"x" * 20_000
+
+    plans.refuse(exchange_of("ada"), PLAN, error, 0.0)
+
+    assert look(plans)[0].used_up
+    assert look(plans)[0].refusal is None
