@@ -16,6 +16,7 @@ from router.config.settings import field_notes, fields_of, inner_block
 from router.contract import errors
 from router.contract.economics import Economics
 from router.contract.entry import Attempt, Line, column_types
+from router.dialects.as_sent import DIFFERENCES, Side
 from router.dialects.overrides import HEADERS
 from router.settle.kept import KeptDecision
 from router.stores.sqlite.migrate import SQL
@@ -208,6 +209,21 @@ def headers_page() -> str:
         *(f"| `{name}` | {text} |" for name, text in ANSWERS.items()),
     ]
     return page("Headers", *rows)
+
+
+def plans_page() -> str:
+    parts = [
+        "With `billing: plan`, a request reaches the plan, and its answer the client, as if the client had asked the plan",
+        "directly. This is everything that may differ. It was compared with recording servers in place of the vendors.",
+    ]
+    for side, title in ((Side.REQUEST, "Requests"), (Side.ANSWER, "Answers")):
+        parts += ["", f"## {title}", "", "| what | why | headers that stay here |", "| --- | --- | --- |"]
+        parts += [
+            f"| {row.what} | {row.why} | {', '.join(f'`{name}`' for name in sorted(row.headers.split()))} |"
+            for row in DIFFERENCES
+            if row.side is side
+        ]
+    return page("What differs on a plan", *parts)
 
 
 def events_page() -> str:
@@ -424,6 +440,7 @@ PAGES = {
     "keys.md": keys_page,
     "errors.md": errors_page,
     "headers.md": headers_page,
+    "plans.md": plans_page,
     "events.md": events_page,
     "cli.md": cli_page,
     "ledger.md": ledger_page,

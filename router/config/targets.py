@@ -33,6 +33,7 @@ TYPICAL_SPEED = {
 
 
 _TRANSPORT, _BILLING, _PLAN = "upstream_transport", "billing", "plan"
+_ACCEPTED_BY_PLANS = frozenset(Feature) - {Feature.COMPLETIONS, Feature.CACHE_CONTROL}
 _VARIABLE = re.compile(r"\$\{?[A-Za-z_]|\{\{|os\.environ")
 _CALLS = ("/chat/completions", "/completions", "/responses", "/messages/count_tokens", "/messages", "/models", "/embeddings")
 """Paths of calls, longer ones before their endings."""
@@ -310,6 +311,8 @@ def _make_target(
     is_plan = settings.billing == _PLAN
     stated = {"window_tokens": settings.window_tokens, "price": settings.price, "accepts": frozenset(settings.accepts)}
     values: dict[str, Any] = {**stated, **looked_up}
+    if settings.billing == _PLAN and "accepts" not in settings.model_fields_set:
+        values["accepts"] = _ACCEPTED_BY_PLANS  # whatever its own client sends
     return Target(
         name=settings.name,
         tier=block.tier,

@@ -17,6 +17,8 @@ from router.contract.words import Dialect, Vendor
 
 ACCOUNT = "chatgpt-account-id"
 """The account of a ChatGPT login. Says nothing without a token."""
+WRITTEN_HERE = ":written-here"
+"""Among the headers of a request that the router wrote itself. No client can send a header of that name."""
 _ANTHROPIC_LOGIN, _ANTHROPIC_KEY = "sk-ant-oat", "sk-ant-"
 _OPENAI_KEY = re.compile(r"sk-(?:proj|svcacct|admin|None)-|sk-[A-Za-z0-9]{20}T3BlbkFJ")
 _KEY = "sk-"
@@ -73,7 +75,7 @@ def credential_for(target: Target, headers: Mapping[str, str], dialect: Dialect)
     """
     found = read_credentials(headers, dialect)
     if target.is_plan:
-        if dialect not in target.speaks:
+        if dialect not in target.speaks or WRITTEN_HERE in headers:
             return None
         return next((known for known in found if known.is_login and known.vendor in target.accepts_keys_of), None)
     own = next((known for known in found if known.vendor in target.accepts_keys_of), None)
@@ -94,6 +96,8 @@ def say_mismatch(target: Target, headers: Mapping[str, str], dialect: Dialect) -
     if not found or credential_for(target, headers, dialect) is not None:
         return ""
     takes = " or ".join(sorted(vendor.label for vendor in target.accepts_keys_of)) or "its own gateway"
+    if target.is_plan and WRITTEN_HERE in headers:
+        return f"{target.name} is a plan of {takes}, which gets only what its client sent, and the router wrote this request"
     if target.is_plan and dialect not in target.speaks:
         return f"{target.name} is a plan of {takes}, which is only for clients that speak {', '.join(sorted(target.speaks))}"
     what = "logins of a plan" if target.is_plan else "keys"

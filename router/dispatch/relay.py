@@ -115,10 +115,15 @@ class Relay(StreamedAnswer, eq=False):
             self._opening = Opening(self.view.dialect, self.finished, self._commit, self._refuse)
             self._opening.add(data)
 
-    def _refuse(self, status: int, error: JsonObject) -> None:
+    def _refuse(self, status: int, error: JsonObject, held: bytes) -> None:
         """The stream begins with an error, despite its good status."""
+        body = failure_refusal(self.view.dialect, status, error, self.context.exchange.id)
+        if self.opened.target.is_plan:
+            sent, self.status = (self.status or 200, held), status
+            self._settle(read_refusal(self._reachable, status, self._headers, body, sent))
+            return
         self.start(status, (("content-type", "application/json"), *without_type(self._headers)))
-        self._hold(failure_refusal(self.view.dialect, status, error, self.context.exchange.id))
+        self._hold(body)
         self.end()
 
     def _commit(self, data: bytes) -> None:
