@@ -1,10 +1,11 @@
 """What a turn looks like, in words: our phrases, never the person's. An idea is named only if it carried the sum."""
 
+import math
 from collections.abc import Mapping
 
-from policies.reading import Table
-from router.contract.features import MARKS, Features
-from router.contract.words import LONG_TASK, MAY_BE_LONG
+from policies.reading import MIDDLE, Table
+from router.contract.features import MARKS, OFFER_SIZE, Features, Offer
+from router.contract.words import LONG_TASK, MAY_BE_LONG, SAID_WRONG
 
 QUICK_BELOW = -1.5
 """Log-odds below which a turn looks quick. From there to 0 it may be long."""
@@ -21,6 +22,9 @@ _SHAPES = {
     "files": (1, "a named file"),
     "ticks": (1, "quoted code"),
     "pasted_lines": (1, "pasted lines"),
+    "pasted_code": (1, "pasted code"),
+    "pasted_log": (1, "a pasted log"),
+    "pasted_diff": (1, "a pasted diff"),
     "ends_with_question": (1, _ASKED),
 }
 """Marks that a reason may name, and the step from which on."""
@@ -54,6 +58,31 @@ def say_continued(odds: float) -> str:
     if odds < QUICK_BELOW:
         return "continues a quick turn"
     return "continues a long task" if odds >= 0 else f"continues what {MAY_BE_LONG}"
+
+
+def say_offered(odds: float, offer: Offer, table: Table) -> str:
+    """What words look like that take up what the assistant's last message offers, by the reader of offers."""
+    named = "an offer" if offer.is_question else "the last message"
+    if odds < QUICK_BELOW:
+        return f"answers {named}; little is to be done"
+    work = "long work" if odds >= 0 else f"work that {MAY_BE_LONG}"
+    ideas = _find_ideas(1.0, _read_offered(table, offer))
+    return f"takes up {named}: {work}" + (f" ({', '.join(ideas)})" if ideas else "")
+
+
+def say_wrong(looks: str) -> str:
+    """What words look like that complain about the last turn."""
+    return f"{SAID_WRONG}; {looks}"
+
+
+def _read_offered(table: Table, offer: Offer) -> dict[str, float]:
+    """How far each idea in an offer moved the odds."""
+    unit = table.unit / math.sqrt(len(offer.features.pieces) or 1)
+    shares: dict[str, float] = {}
+    for idea, own, pair in offer.features.concepts:
+        places = (*own, pair)
+        shares[idea] = unit * sum(table.table[place % OFFER_SIZE] - MIDDLE for place in places)
+    return shares
 
 
 def read_shapes(table: Table, features: Features) -> dict[str, float]:

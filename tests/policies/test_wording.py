@@ -3,7 +3,8 @@
 import pytest
 
 from policies.learned import find_weights
-from policies.wording import read_shapes, say_continued, say_size
+from policies.wording import read_shapes, say_continued, say_offered, say_size, say_wrong
+from router.contract.features import Offer
 from router.sense.features import read_features
 
 
@@ -72,3 +73,26 @@ def test_the_shape_of_a_text_is_named_where_it_carried_the_sum():
 )
 def test_words_that_point_back_look_like_what_they_point_at(odds, told):
     assert say_continued(odds) == told
+
+
+OFFER = Offer(read_features("move all 40 pages to CSS variables and drop the old provider with its tests"), 3, 40, True)
+
+
+@pytest.mark.parametrize(
+    ("odds", "offer", "told"),
+    [
+        (2.0, OFFER, "takes up an offer: long work"),
+        (-0.4, OFFER, "takes up an offer: work that may be long"),
+        (-3.0, OFFER, "answers an offer; little is to be done"),
+        (2.0, OFFER._replace(is_question=False), "takes up the last message: long work"),
+    ],
+)
+def test_a_reply_says_what_it_answers_and_how_much_that_sets_off(odds, offer, told):
+    said, _, ideas = say_offered(odds, offer, find_weights().offer).partition(" (")
+
+    assert said == told
+    assert set(filter(None, ideas.rstrip(")").split(", "))) <= {"all", "tests", "remove", "move"}
+
+
+def test_a_complaint_is_told_before_what_it_sets_off():
+    assert say_wrong("may be long: tests") == "the last turn seems to have gone wrong; may be long: tests"
