@@ -25,6 +25,7 @@ _MODELS_PROSE = 0.5
 """Models write subagents' instructions: "thoroughly" and "every" mean less there."""
 _LEAST_POINTING, _POINTS_BACK = 0.12, 0.5
 """Chances that words point back: below the first only the words count, and from the second on they say nothing themselves."""
+_SURE_COMPLAINT = 0.8
 _PLANS = frozenset("plan design architecture strategy proposal phases".split())
 _LEAST_PLAN = -3.0
 """Below this, it is only a question: "what's the plan?"."""
@@ -134,21 +135,20 @@ class LearnedPolicy:
             before, is_planned = self._find_ask(signals)
             if _sets_off(features, signals, is_planned):
                 if offer is not None:
-                    return self._answer(features, read, offer, is_after_deep=position.tier is Tier.DEEP)
+                    return self._answer(features, read, offer, is_complaint=_complains(read, signals))
                 if before is not None and not read.complaint and (read.pointing >= _POINTS_BACK or not read.pointing):
                     return Lean(before, say_continued(before), names_turn=True, points_back=True)
         if not features.has_task:
             return _lean(self._nothing_asked, "looks like a remark", goes_on=position.ask, wants_plan=position.is_planned)
         wants_plan = read.is_plan or turn.is_planning
         goes_on = max(read.size, _PLANNED) if wants_plan else None
-        because = say_wrong(read.because) if read.complaint and position.tier is not Tier.DEEP else read.because
+        because = say_wrong(read.because) if _complains(read, signals) else read.because
         return _lean(read.size, because, goes_on=goes_on, wants_plan=wants_plan, idea=read.idea)
 
-    def _answer(self, features: Features, read: _Read, offer: Offer, *, is_after_deep: bool) -> Lean:
+    def _answer(self, features: Features, read: _Read, offer: Offer, *, is_complaint: bool) -> Lean:
         """Words that may point back at an offer: the sum of what they say and what was offered."""
         weights = self._weights
         odds = weights.turn.read(weights.read_values(features, read.complaint, read.pointing, offer))
-        is_complaint = read.complaint and not is_after_deep
         if is_complaint or read.pointing < _POINTS_BACK:
             because, idea = self._say(odds, features, is_later=True)
             return _lean(odds, say_wrong(because) if is_complaint else because, idea=idea)
@@ -228,6 +228,12 @@ def find_personal(config: LearnedConfig) -> tuple[PersonalTable | None, tuple[st
 
 def _lean(odds: float, because: str, *, goes_on: float | None = None, wants_plan: bool = False, idea: str = "") -> Lean:
     return Lean(odds, because, names_turn=True, goes_on=goes_on, wants_plan=wants_plan, idea=idea)
+
+
+def _complains(read: _Read, signals: Signals) -> bool:
+    """Whether a reason says that the last turn, on fast, went wrong. After an offer a mere "no" only declines it."""
+    least = _SURE_COMPLAINT if signals.offer is not None else 0.0
+    return read.complaint > least and signals.turn.position.tier is not Tier.DEEP
 
 
 def _sets_off(features: Features, signals: Signals, is_planned: bool) -> bool:

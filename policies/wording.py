@@ -30,7 +30,9 @@ _SHAPES = {
 """Marks that a reason may name, and the step from which on."""
 SHAPES = (_FEW_WORDS, _MUCH_TEXT, *(name for _, name in _SHAPES.values()))
 _NAMES = tuple(MARKS)
-_WORDS, _QUESTION_MARKS = map(_NAMES.index, ("words", "questions"))
+_WORDS, _QUESTION_MARKS, _ENDS_WITH_ONE, _PASTED = map(
+    _NAMES.index, ("words", "questions", "ends_with_question", "pasted_lines")
+)
 _COMMAND_STEPS = 4
 """Of `words`: a command has at most seven."""
 _QUESTIONS = frozenset(("what", "how to", "why", "where", "which", "difference", "explain", "meaning", "question"))
@@ -94,7 +96,7 @@ def read_shapes(table: Table, features: Features) -> dict[str, float]:
         if step >= least:
             shares[name] = weights[step] - weights[0]
     length = table.length * (features.length - _USUAL_LENGTH)
-    if abs(length) >= _MUCH:
+    if abs(length) >= _MUCH and (length > 0 or not features.marks[_PASTED]):
         shares[_MUCH_TEXT if length > 0 else _FEW_WORDS] = length
     return shares
 
@@ -118,10 +120,12 @@ def _name_quick(features: Features, ideas: list[str]) -> str:
     first = features.concepts[0][0] if features.concepts else ""
     if first in _QUESTIONS and (features.marks[_QUESTION_MARKS] or first in ideas):
         return "quick question"
-    if not _EDITS.isdisjoint(ideas) and _ASKED not in ideas:
-        return "quick edit"
     if not _CHECKS.isdisjoint(ideas):
         return "small check"
+    if features.marks[_ENDS_WITH_ONE]:
+        return "quick turn"
+    if not _EDITS.isdisjoint(ideas):
+        return "quick edit"
     if ideas and ideas[0] in _COMMANDS and features.marks[_WORDS] <= _COMMAND_STEPS:
         return "quick command"
     return "short text" if ideas and ideas[0] in _TEXTS else "quick turn"

@@ -38,6 +38,7 @@ def test_an_idea_that_points_the_other_way_is_not_named():
         ("add a comment", {"add": -1.0}, "quick edit"),
         ("can you explain the comment in line 366", {"comment": -1.0}, "quick turn"),
         ("run the tests", {"run": -1.0}, "quick command"),
+        ("are all changes committed and pushed?", {"commit": -1.0, "push": -1.0, "asked as a question": -0.9}, "quick turn"),
         ("i will run the server myself, tell me later what I should be able to test with it", {"run": -1.0}, "quick turn"),
         ("the title is in the wrong column", {"title": -1.0, "column": -0.8}, "quick turn"),
         ("review parse()", {"review": -1.0}, "small check"),
@@ -91,7 +92,7 @@ def test_a_reply_says_what_it_answers_and_how_much_that_sets_off(odds, offer, to
     said, _, ideas = say_offered(odds, offer, find_weights().offer).partition(" (")
 
     assert said == told
-    assert set(filter(None, ideas.rstrip(")").split(", "))) <= {"all", "tests", "remove", "move"}
+    assert set(filter(None, ideas.rstrip(")").split(", "))) <= {"all", "tests", "remove", "move", "variable"}
 
 
 def test_a_complaint_is_told_before_what_it_sets_off():
