@@ -8,7 +8,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from router.contract.credential import ACCOUNT, Credential
-from router.contract.relay import Endpoint, Headers, OutgoingRequest, UpstreamRequest
+from router.contract.relay import Endpoint, Headers, OutgoingRequest, RouteRequest, UpstreamRequest
+from router.contract.target import Target
 from router.contract.words import Vendor, Word
 from router.dialects.transports import OF_A_PLAN
 
@@ -86,6 +87,37 @@ DIFFERENCES = (
         Side.REQUEST,
         "`/responses/compact` goes to a target with a key",
         "the router writes the request for that summary, and a plan gets only what its client sent",
+    ),
+    Difference(
+        Side.REQUEST,
+        "on a socket, a prewarm (`generate: false`) is answered here, so the first turn of a thread continues nothing",
+        "which target takes a turn is decided when its words are known",
+    ),
+    Difference(
+        Side.REQUEST,
+        "the plan's socket opens with the first turn that goes there, with the headers of that turn and without compression",
+        "Tandem has a socket of its own to the plan for each thread",
+    ),
+    Difference(
+        Side.REQUEST,
+        "with `upstream_transport: http`, and for titles and other side requests, a socket's message is sent over HTTP: its"
+        " lite mark is a header, `openai-beta` does not mention sockets, and `client_metadata` stays as it was",
+        "HTTP and sockets say some things in different places",
+    ),
+    Difference(
+        Side.ANSWER,
+        "on a socket, the plan's headers of a handshake or of HTTP come as `response.metadata`, and its limits as their event",
+        "the client's own handshake is over by then",
+    ),
+    Difference(
+        Side.ANSWER,
+        "on a socket, `metadata` of `response.created` has `x-tandem-*`, too",
+        "its answers have no headers",
+    ),
+    Difference(
+        Side.ANSWER,
+        "a 401 closes the socket, and for 30 seconds handshakes with that login get the 401",
+        "clients refresh a login when a handshake is refused",
     ),
     Difference(
         Side.ANSWER,
@@ -170,3 +202,19 @@ def write_for_plan(
         names_tandem=False,
     )
     return constant, headers_to_plan(view.headers, login)
+
+
+def route_for_plan(request: RouteRequest, base_url: str, target: Target, endpoint: Endpoint) -> UpstreamRequest:
+    """A request other than a create call, with its client's own headers. Raises `CallerKey` without a login."""
+    login = endpoint.credential_from(target, request.callers, min(target.speaks))
+    return UpstreamRequest(
+        target=target.name,
+        method=request.method,
+        url=base_url + request.path,
+        headers=headers_to_plan(request.callers, login),
+        body=request.body,
+        timeouts=request.timeouts or target.timeouts,
+        waits_for_first_byte=request.timeouts is not None,
+        tls=endpoint.tls,
+        names_tandem=False,
+    )

@@ -33,7 +33,9 @@ def test_an_idea_that_points_the_other_way_is_not_named():
     [
         ("what is a monad?", {"what": -1.0}, "quick question"),
         ("why do we add two here?", {"add": -1.0}, "quick question"),
-        ("can you add a comment?", {"add": -1.0}, "quick edit"),
+        ("can you add a comment?", {"add": -1.0, "asked as a question": -0.9}, "quick turn"),
+        ("add a comment", {"add": -1.0}, "quick edit"),
+        ("can you explain the comment in line 366", {"comment": -1.0}, "quick turn"),
         ("run the tests", {"run": -1.0}, "quick command"),
         ("i will run the server myself, tell me later what I should be able to test with it", {"run": -1.0}, "quick turn"),
         ("the title is in the wrong column", {"title": -1.0, "column": -0.8}, "quick turn"),

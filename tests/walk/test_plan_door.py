@@ -53,6 +53,7 @@ async def test_a_plan_that_cannot_count_leaves_it_to_the_router(start, vendors):
     assert "sk-ant-oat01" not in shown_to(vendors["spark"])
 
 
+CODEX = {"originator": "codex_cli_rs", "version": "0.169.0", "user-agent": "codex_cli_rs/0.169.0"}
 MODELS = "/v1/models?client_version=0.169.0"
 THEIRS = [
     {"slug": "gpt-6.1-luna", "visibility": "list", "priority": 9, "base_instructions": "be small", "use_responses_lite": True},
@@ -80,7 +81,7 @@ async def test_a_plans_own_models_are_listed_as_they_are_before_ours(start, vend
     vendors["chatgpt"].scripts = [say_models(*THEIRS)]
     tandem = await start(config_of(vendors))
 
-    reply = await call(tandem.port, MODELS, headers=chatgpt_login() | {"originator": "codex_cli_rs", "version": "0.169.0"})
+    reply = await call(tandem.port, MODELS, headers=chatgpt_login() | CODEX)
 
     entries = reply.json["models"]
     assert (reply.status, reply.headers["etag"], entries[:3]) == (200, 'W/"theirs"', THEIRS)
@@ -89,7 +90,8 @@ async def test_a_plans_own_models_are_listed_as_they_are_before_ours(start, vend
     assert [(entry["use_responses_lite"], entry["upgrade"]) for entry in entries[3:]] == [(True, None)] * 3
     (seen,) = vendors["chatgpt"].seen
     assert (seen.method, seen.path) == ("GET", MODELS)
-    assert seen.headers["authorization"] == chatgpt_login()["authorization"]
+    own = chatgpt_login() | CODEX
+    assert {name: seen.headers.get(name) for name in own} == own
     assert [name for name, server in vendors.items() if server.seen] == ["chatgpt"]
 
 
