@@ -135,23 +135,25 @@ class LearnedPolicy:
             before, is_planned = self._find_ask(signals)
             if _sets_off(features, signals, is_planned):
                 if offer is not None:
-                    return self._answer(features, read, offer, is_complaint=_complains(read, signals))
+                    return self._answer(features, read, signals, offer)
                 if before is not None and not read.complaint and (read.pointing >= _POINTS_BACK or not read.pointing):
                     return Lean(before, say_continued(before), names_turn=True, points_back=True)
         if not features.has_task:
             return _lean(self._nothing_asked, "looks like a remark", goes_on=position.ask, wants_plan=position.is_planned)
         wants_plan = read.is_plan or turn.is_planning
         goes_on = max(read.size, _PLANNED) if wants_plan else None
-        because = say_wrong(read.because) if _complains(read, signals) else read.because
+        because = say_wrong(read.because, position.tier) if _complains(read, signals) else read.because
         return _lean(read.size, because, goes_on=goes_on, wants_plan=wants_plan, idea=read.idea)
 
-    def _answer(self, features: Features, read: _Read, offer: Offer, *, is_complaint: bool) -> Lean:
+    def _answer(self, features: Features, read: _Read, signals: Signals, offer: Offer) -> Lean:
         """Words that may point back at an offer: the sum of what they say and what was offered."""
         weights = self._weights
         odds = weights.turn.read(weights.read_values(features, read.complaint, read.pointing, offer))
-        if is_complaint or read.pointing < _POINTS_BACK:
-            because, idea = self._say(odds, features, is_later=True)
-            return _lean(odds, say_wrong(because) if is_complaint else because, idea=idea)
+        because, idea = self._say(odds, features, is_later=True)
+        if _complains(read, signals):
+            return _lean(odds, say_wrong(because, signals.turn.position.tier), idea=idea)
+        if read.pointing < _POINTS_BACK:
+            return _lean(odds, because, idea=idea)
         return Lean(odds, say_offered(odds, offer, weights.offer), names_turn=True, points_back=True)
 
     def _read(self, features: Features, is_later: bool) -> _Read:
@@ -231,9 +233,8 @@ def _lean(odds: float, because: str, *, goes_on: float | None = None, wants_plan
 
 
 def _complains(read: _Read, signals: Signals) -> bool:
-    """Whether a reason says that the last turn, on fast, went wrong. After an offer a mere "no" only declines it."""
-    least = _SURE_COMPLAINT if signals.offer is not None else 0.0
-    return read.complaint > least and signals.turn.position.tier is not Tier.DEEP
+    """Whether a reason says that the last turn went wrong. After an offer a mere "no" only declines it."""
+    return read.complaint > (_SURE_COMPLAINT if signals.offer is not None else 0.0)
 
 
 def _sets_off(features: Features, signals: Signals, is_planned: bool) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from policies.reading import MIDDLE, Table
 from router.contract.features import MARKS, OFFER_SIZE, Features, Offer
-from router.contract.words import LONG_TASK, MAY_BE_LONG, SAID_WRONG
+from router.contract.words import LONG_TASK, MAY_BE_LONG, SAID_WRONG, Tier
 
 QUICK_BELOW = -1.5
 """Log-odds below which a turn looks quick. From there to 0 it may be long."""
@@ -72,9 +72,9 @@ def say_offered(odds: float, offer: Offer, table: Table) -> str:
     return f"takes up {named}: {work}" + (f" ({', '.join(ideas)})" if ideas else "")
 
 
-def say_wrong(looks: str) -> str:
-    """What words look like that complain about the last turn."""
-    return f"{SAID_WRONG}; {looks}"
+def say_wrong(looks: str, tier: Tier | None) -> str:
+    """What words look like that complain about the last turn, which this tier served."""
+    return f"{'corrects what deep did last' if tier is Tier.DEEP else SAID_WRONG}; {looks}"
 
 
 def _read_offered(table: Table, offer: Offer) -> dict[str, float]:

@@ -151,6 +151,8 @@ class Signals(Struct, frozen=True):
     """None if the person typed nothing."""
     earlier: tuple[Features, ...] = ()
     """Those of earlier turns, newest first, where the words may point back at them and their size is not remembered."""
+    own_plans: frozenset[str] = frozenset()
+    """Plans that the caller's login opens now: in their tier they go first, since others are paid for in addition."""
     shadow: Mapping[str, float] = {}
     """Plans that are used ahead of the clock, with the share of the list price that their tokens are weighed by."""
     offer: Offer | None = None

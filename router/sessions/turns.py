@@ -63,7 +63,8 @@ def read_turn(view: RequestView) -> Turn:
     if not session and view.continued is not None:
         session = view.continued.session
     compacted_ask, goes_on, goes_on_after, only_reads = None, False, "", False
-    history, trajectory, said = _NO_HISTORY, _NO_TRAJECTORY, ""
+    history, trajectory = _NO_HISTORY, _NO_TRAJECTORY
+    said = ""
     if kind in _ON_AND_ON:
         goes_on = kind is TurnKind.TOOL_LOOP or _structural_kind(view, words) is TurnKind.TOOL_LOOP
         if kind is TurnKind.TOOL_LOOP or words is None:
@@ -83,9 +84,9 @@ def read_turn(view: RequestView) -> Turn:
         if kind is TurnKind.COMPACTION and told_kind is not TurnKind.SUBAGENT:
             compacted_ask = told.find_words(conversation, client)
     return Turn(
-        kind=kind,
-        session=session or _guess_session(view, client, told),
-        client=client.name,
+        kind,
+        session or _guess_session(view, client, told),
+        client.name,
         person_text=words,
         ask_text=asked,
         is_planning=stated.is_planning or is_planning(conversation),

@@ -22,8 +22,9 @@ VAGUE, DECLINED = "vague", "declined"
 _BLOCK_ITEMS, _REMARKS_IN_BLOCK = 50, 12
 """How many asks, and remarks, stay together when data is divided: neighbours are often about one thing, or of one session."""
 _MAX_WEIGHT = 100.0
-_COMMON = 5
-"""Rows in which a word must occur to be no name."""
+_COMMON = 250
+"""Rows in which a word must occur to be read in a public issue. With 5, 90 % of the issues of fitted projects went to deep and
+51 % of the others; with 100 it was 68 and 50 %, with 400 41 and 40 %."""
 _NAME_PARTS = re.compile(r"[/_.\W]+")
 _WRAPPED = 0.35
 """What an ask counts once more in another form."""

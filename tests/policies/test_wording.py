@@ -5,6 +5,7 @@ import pytest
 from policies.learned import find_weights
 from policies.wording import read_shapes, say_continued, say_offered, say_size, say_wrong
 from router.contract.features import Offer
+from router.contract.words import Tier
 from router.sense.features import read_features
 
 
@@ -96,4 +97,5 @@ def test_a_reply_says_what_it_answers_and_how_much_that_sets_off(odds, offer, to
 
 
 def test_a_complaint_is_told_before_what_it_sets_off():
-    assert say_wrong("may be long: tests") == "the last turn seems to have gone wrong; may be long: tests"
+    assert say_wrong("may be long: tests", Tier.FAST) == "the last turn seems to have gone wrong; may be long: tests"
+    assert say_wrong("may be long: tests", Tier.DEEP) == "corrects what deep did last; may be long: tests"
