@@ -1,7 +1,9 @@
 """Targets that speak Anthropic Messages over HTTP: bytes are relayed unchanged."""
 
+from collections.abc import Mapping
 from typing import ClassVar
 
+from router.contract.credential import credential_for
 from router.contract.relay import (
     Adapter,
     AdapterSettings,
@@ -17,11 +19,14 @@ from router.contract.relay import (
 )
 from router.contract.target import Target, Timeouts
 from router.contract.words import Dialect, Operation, Vendor
+from router.dialects.as_sent import write_for_plan
 
 _VERSION, _BETA = "anthropic-version", "anthropic-beta"
 """The only caller headers sent upstream: credentials above all stay here."""
 _USUAL_VERSION: Headers = ((_VERSION, "2023-06-01"),)
 _LOGIN_PREFIX = "sk-ant-oat"
+_LOGIN_FLAG = "oauth-"
+"""In `anthropic-beta`: the request has a login. With an API key it is not sent."""
 
 
 class AnthropicHttpAdapter(Adapter):
@@ -57,12 +62,21 @@ class AnthropicHttpAdapter(Adapter):
         beta = view.headers.get(_BETA)
         more = ((_VERSION, version),) if version else _USUAL_VERSION
         if beta:
-            more = (*more, (_BETA, beta))
+            more = (*more, *_beta_header(beta, self._endpoint, request.target, view.headers))
         if self._varies:
+            if request.target.is_plan:
+                return self._open_plan(request, sink)
             more = (*more, *request.trace)
             if self._takes_callers_key:
                 more = (*more, *_key_header(self._endpoint.key_for(request)))
         return prepared.open(request.body, sink, more)
+
+    def _open_plan(self, request: OutgoingRequest, sink: Sink) -> UpstreamCall:
+        constant, headers = write_for_plan(request, self._locate(request.view.operation), self._endpoint)
+        return self._upstream.prepare(constant).open(request.body, sink, headers)
+
+    def _locate(self, operation: Operation) -> str:
+        return self._base_url + ("/messages/count_tokens" if operation is Operation.COUNT_TOKENS else "/messages")
 
     def connect_ahead(self, target: Target) -> None:
         request = UpstreamRequest(target.name, "POST", self._base_url, (), b"", target.timeouts, tls=self._endpoint.tls)
@@ -74,16 +88,15 @@ class AnthropicHttpAdapter(Adapter):
         version, beta = callers.get(_VERSION), callers.get(_BETA)
         more = ((_VERSION, version),) if version else _USUAL_VERSION
         key = _key_header(endpoint.key_from(target, callers, min(target.speaks)))
-        headers = (*more, *(((_BETA, beta),) if beta else ()), *key)
+        headers = (*more, *_beta_header(beta or "", endpoint, target, callers), *key)
         return self._upstream.open(request.below(self._base_url, target, headers, endpoint), sink)
 
     def _prepare(self, request: OutgoingRequest) -> PreparedRequest:
         view, endpoint = request.view, self._endpoint
-        path = "/messages/count_tokens" if view.operation is Operation.COUNT_TOKENS else "/messages"
         constant = UpstreamRequest(
             target=request.target.name,
             method="POST",
-            url=endpoint.locate(self._base_url + path),
+            url=endpoint.locate(self._locate(view.operation)),
             headers=(
                 ("content-type", "application/json"),
                 ("accept", "text/event-stream" if view.is_streaming else "application/json"),
@@ -97,6 +110,15 @@ class AnthropicHttpAdapter(Adapter):
         )
         prepared = self._prepared[view.operation, view.is_streaming] = self._upstream.prepare(constant)
         return prepared
+
+
+def _beta_header(beta: str, endpoint: Endpoint, target: Target, headers: Mapping[str, str]) -> Headers:
+    """The caller's flags, without those of a login where the key is another."""
+    if _LOGIN_FLAG in beta:
+        own = credential_for(target, headers, min(target.speaks)) if endpoint.takes_callers_key else None
+        if own is None or not own.is_login:
+            beta = ",".join(flag for flag in map(str.strip, beta.split(",")) if not flag.startswith(_LOGIN_FLAG))
+    return ((_BETA, beta),) if beta else ()
 
 
 def _versioned(base_url: str) -> str:

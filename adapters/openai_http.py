@@ -17,6 +17,7 @@ from router.contract.relay import (
 )
 from router.contract.target import Target, Timeouts
 from router.contract.words import Dialect, Operation, Vendor
+from router.dialects.as_sent import write_for_plan
 from router.dialects.table import SPECS
 from router.dialects.transports import headers_over_http
 
@@ -61,10 +62,20 @@ class OpenAiHttpAdapter(Adapter):
             more = tuple([(name, value) for name, value in view.headers.items() if name in _FORWARDED and value])
             more = more if self._endpoint.over_websocket else headers_over_http(more)
         if self._takes_callers_key:
+            if request.target.is_plan:
+                return self._open_plan(request, sink)
             more = (*more, *_key_header(self._endpoint.key_for(request)))
         if request.trace and request.session is None:  # a session's socket has one set of headers
             more = (*more, *request.trace)
         return prepared.open(request.body, sink, more, request.session)
+
+    def _open_plan(self, request: OutgoingRequest, sink: Sink) -> UpstreamCall:
+        spec, endpoint = SPECS[request.dialect], self._endpoint
+        over_websocket = endpoint.over_websocket and spec.has_socket
+        url = self._base_url + spec.paths[Operation.CREATE]
+        constant, headers = write_for_plan(request, url, endpoint, over_websocket=over_websocket)
+        headers = headers if over_websocket else headers_over_http(headers)
+        return self._upstream.prepare(constant).open(request.body, sink, headers, request.session)
 
     def connect_ahead(self, target: Target) -> None:
         """A socket needs the key, which may come only with a request."""

@@ -16,6 +16,7 @@ from router.config.settings import field_notes, fields_of, inner_block
 from router.contract import errors
 from router.contract.economics import Economics
 from router.contract.entry import Attempt, Line, column_types
+from router.dialects.as_sent import DIFFERENCES, Side
 from router.dialects.overrides import HEADERS
 from router.settle.kept import KeptDecision
 from router.stores.sqlite.migrate import SQL
@@ -210,6 +211,21 @@ def headers_page() -> str:
     return page("Headers", *rows)
 
 
+def plans_page() -> str:
+    parts = [
+        "With `billing: plan`, a request reaches the plan, and its answer the client, as if the client had asked the plan",
+        "directly. This is everything that may differ. It was compared with recording servers in place of the vendors.",
+    ]
+    for side, title in ((Side.REQUEST, "Requests"), (Side.ANSWER, "Answers")):
+        parts += ["", f"## {title}", "", "| what | why | headers that stay here |", "| --- | --- | --- |"]
+        parts += [
+            f"| {row.what} | {row.why} | {', '.join(f'`{name}`' for name in sorted(row.headers.split()))} |"
+            for row in DIFFERENCES
+            if row.side is side
+        ]
+    return page("What differs on a plan", *parts)
+
+
 def events_page() -> str:
     source = inspect.getsource(events)
     rows = [
@@ -370,6 +386,10 @@ def ledger_page() -> str:
         "part would pass for the whole; what is known is in `attempts`. Commands that add rows up mark such a sum with `+`.",
         "The columns of tokens are those of the last attempt.",
         "",
+        "Where a caller's own plan pays (`billing: plan`), the cost is 0 and the column `billing` is `plan`, or `mixed` where",
+        "other tokens were paid for as well. What the plan's tokens would have cost at list price is in `list_usd`, which is",
+        "part of no cost.",
+        "",
         "What an attempt used is what its target says. Where it does not say, it is estimated: the prompt as it was counted",
         "for the decision, and as many output tokens as came. That holds for a stream that broke, an answer that was of no",
         "use, a target that was silent until its time was up or closed the connection without a word, and a caller who left:",
@@ -420,6 +440,7 @@ PAGES = {
     "keys.md": keys_page,
     "errors.md": errors_page,
     "headers.md": headers_page,
+    "plans.md": plans_page,
     "events.md": events_page,
     "cli.md": cli_page,
     "ledger.md": ledger_page,

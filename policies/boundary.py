@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
+from router.contract.credential import has_plan
 from router.contract.opinions import Insist, Lean, Opinion, PolicyConfig, Rank
 from router.contract.request import RequestView
 from router.contract.rescue import FROM_CALL, SHIPPED
@@ -59,6 +60,9 @@ class BoundaryPolicy:
         if position.tier is None:
             return ()
         if turn.kind is TurnKind.COMPACTION:
+            own = (status.target for status in signals.of_tier(position.tier))
+            if position.tier is Tier.DEEP and has_plan(own, request.headers, request.dialect):
+                return ()  # `side_request` sends it to fast
             return (_stay(position.tier, f"compaction stays with its session on {position.tier}"),)
         if not position.is_running or self._is_closed(signals, position.tier):
             return ()

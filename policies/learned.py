@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from pydantic import Field
 
 from policies.reading import Weights, load_weights, read_weights, written_at
-from policies.wording import QUICK_BELOW, read_shapes, say_size
+from policies.wording import QUICK_BELOW, read_shapes, say_continued, say_size
 from router.contract.features import HASHING, Features
 from router.contract.opinions import Lean, Opinion, PolicyConfig
 from router.contract.personal import MARKED, BadTable, PersonalTable, TableUnreadable, load_personal
@@ -129,7 +129,7 @@ class LearnedPolicy:
         turn, position = signals.turn, signals.turn.position
         if is_later and read.is_complaint:
             if position.is_running and position.ask is not None:
-                because = "continues a long task" if position.ask > max(read.size, QUICK_BELOW) else read.because
+                because = say_continued(position.ask) if position.ask > max(read.size, QUICK_BELOW) else read.because
                 return _lean(max(read.size, position.ask), because, goes_on=position.ask)
             if _follows_fast(turn):
                 return _lean(max(read.size, _COMPLAINT), SAID_WRONG)
@@ -140,8 +140,7 @@ class LearnedPolicy:
             if before is not None and (features.has_task or is_planned):
                 if position.tier is Tier.DEEP or (position.tier is None and _took(turn) >= _LONG_CALLS):
                     before = max(before, _ON_DEEP)
-                because = "continues a long task" if before > QUICK_BELOW else "continues a quick turn"
-                return Lean(before, because, names_turn=True, points_back=True)
+                return Lean(before, say_continued(before), names_turn=True, points_back=True)
         if not features.has_task:
             return _lean(self._nothing_asked, "looks like a remark", goes_on=position.ask, wants_plan=position.is_planned)
         wants_plan = read.is_plan or turn.is_planning

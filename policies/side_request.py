@@ -4,15 +4,19 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from router.contract.opinions import Lean, Opinion, PolicyConfig
+from router.contract.credential import has_plan
+from router.contract.opinions import Insist, Lean, Opinion, PolicyConfig, Rank
 from router.contract.request import RequestView
 from router.contract.signals import Signals
-from router.contract.words import TurnKind
+from router.contract.words import Tier, TurnKind
 
 _NAMES = {
     TurnKind.SIDE: "a side request of the client (title, commit message, completion)",
     TurnKind.PREWARM: "a prewarm request that generates nothing",
+    TurnKind.COMPACTION: "compaction",
 }
+_SAVING = (TurnKind.SIDE, TurnKind.COMPACTION)
+"""What fast does for a caller whose deep tier is a plan."""
 
 
 class SideRequestConfig(PolicyConfig):
@@ -27,7 +31,8 @@ class SideRequestConfig(PolicyConfig):
 class SideRequestPolicy:
     """Leans to fast for a client's own requests (titles, commit messages, completions), which are never long tasks.
 
-    Also for subagents that only search: their thoroughness is the model's wish, not the person's.
+    Also for subagents that only search: their thoroughness is the model's wish, not the person's. A caller whose deep tier is
+    their own plan has them, and compaction, done on fast: the plan's windows are for turns.
     """
 
     name: ClassVar[str] = "side_request"
@@ -41,4 +46,11 @@ class SideRequestPolicy:
         if turn.only_reads:
             return (Lean(self._search_log_odds, "a subagent that only reads and searches", names_turn=True),)
         name = _NAMES.get(turn.kind)
-        return (Lean(self._log_odds, name, names_turn=True),) if name else ()
+        if not name:
+            return ()
+        own = () if turn.kind is TurnKind.COMPACTION else (Lean(self._log_odds, name, names_turn=True),)
+        deep = (status.target for status in signals.of_tier(Tier.DEEP))
+        if turn.kind not in _SAVING or not has_plan(deep, request.headers, request.dialect):
+            return own
+        because = f"{name} goes to fast, which saves your plan's windows"
+        return (Insist(because, Rank.RUNNING_TURN, tier=Tier.FAST, yields=True), *own)

@@ -11,27 +11,26 @@ QUICK_BELOW = -1.5
 _MAX_IDEAS, _MAX_CHARS = 3, 60
 _LEAST_SHARE, _LEAST_OF_LARGEST = 0.25, 0.35
 """Log-odds, and part of the largest idea's, from which on an idea carried the sum."""
-_FEW_WORDS, _MUCH_TEXT, _MUCH = "few words", "a long message", 1.0
+_FEW_WORDS, _MUCH_TEXT, _ASKED = "few words", "a long message", "asked as a question"
+_MUCH = 1.0
 _USUAL_LENGTH = 0.37
 """That of 60 characters: a longer or shorter text is named as such."""
 _SHAPES = {
     "list_items": (2, "a list"),
-    "commas": (5, "many parts"),
+    "commas": (5, "many clauses"),
     "files": (1, "a named file"),
     "ticks": (1, "quoted code"),
     "pasted_lines": (1, "pasted lines"),
+    "ends_with_question": (1, _ASKED),
 }
 """Marks that a reason may name, and the step from which on."""
 SHAPES = (_FEW_WORDS, _MUCH_TEXT, *(name for _, name in _SHAPES.values()))
 _NAMES = tuple(MARKS)
-_WORDS, _QUESTION_MARKS, _ENDS_WITH_ONE = map(_NAMES.index, ("words", "questions", "ends_with_question"))
+_WORDS, _QUESTION_MARKS = map(_NAMES.index, ("words", "questions"))
 _COMMAND_STEPS = 4
 """Of `words`: a command has at most seven."""
 _QUESTIONS = frozenset(("what", "how to", "why", "where", "which", "difference", "explain", "meaning", "question"))
-_EDITS = frozenset(
-    """rename typo bump comment docstring import whitespace indent format sort remove add change replace move undo fix
-    """.split()
-)
+_EDITS = frozenset("rename typo bump whitespace indent remove add change replace move undo fix".split())
 _CHECKS = frozenset("review audit security analyse compare evaluate investigate find debug".split())
 _COMMANDS = frozenset(("run", "commit", "push", "install", "open or show", "list", "deploy"))
 _TEXTS = frozenset("write example snippet guide report".split())
@@ -44,9 +43,17 @@ def say_size(size: float, features: Features, shares: Mapping[str, float]) -> tu
     if is_quick:
         name = _name_quick(features, ideas)
         looks = f"looks like a {name}"
+        ideas = [idea for idea in ideas if idea != _ASKED or "question" not in name]
     else:
         name, looks = ("long task", LONG_TASK) if size >= 0 else ("unclear", MAY_BE_LONG)
     return (f"{looks}: {', '.join(ideas)}", ideas[0]) if ideas else (looks, name)
+
+
+def say_continued(odds: float) -> str:
+    """What words look like that only point back at the last ask."""
+    if odds < QUICK_BELOW:
+        return "continues a quick turn"
+    return "continues a long task" if odds >= 0 else f"continues what {MAY_BE_LONG}"
 
 
 def read_shapes(table: Table, features: Features) -> dict[str, float]:
@@ -82,9 +89,7 @@ def _name_quick(features: Features, ideas: list[str]) -> str:
     first = features.concepts[0][0] if features.concepts else ""
     if first in _QUESTIONS and (features.marks[_QUESTION_MARKS] or first in ideas):
         return "quick question"
-    if features.marks[_ENDS_WITH_ONE] and _EDITS.isdisjoint(ideas):
-        return "quick question"
-    if not _EDITS.isdisjoint(ideas):
+    if not _EDITS.isdisjoint(ideas) and _ASKED not in ideas:
         return "quick edit"
     if not _CHECKS.isdisjoint(ideas):
         return "small check"

@@ -11,7 +11,7 @@ from router.cli.service import find_service
 from router.cli.service import run as run_service
 from router.cli.setup.facts import ask_codex, logins_taken, mcp_facts, notice_login, open_store, read_facts, shell_here
 from router.cli.setup.interview import confirm, offer
-from router.cli.setup.reach import ClientKey, read_key
+from router.cli.setup.reach import ClientKey, read_key, warn_if_readable
 from router.config.faults import close_to
 from router.config.folders import NoHome
 from router.config.load import LoadedConfig
@@ -123,6 +123,8 @@ def _point(recipe: Recipe, arguments: argparse.Namespace) -> int:
     recipe = _choose_login(recipe, loaded, store, arguments)
     _check_key(recipe, loaded, key, arguments)
     facts = read_facts(loaded, arguments.url, ask_codex() if recipe.lists_models else (), key)
+    if recipe.keeps_login:
+        warn_if_readable(facts["url"], "login")
     if arguments.run:
         return _run(recipe, facts, arguments.arguments)
     if _wants_mcp(recipe, store, arguments):
@@ -152,7 +154,7 @@ def _choose_login(recipe: Recipe, loaded: LoadedConfig, store: Store, arguments:
     if not wanted:
         return recipe
     if not has_target and arguments.url is None:
-        hint = f"{init_command()} --plan {login.plan} writes one; {_PAGE} shows it"
+        hint = f"{init_command()} --plan {login.plan} writes one ({_PAGE}); --no-keep-login connects it without"
         raise Ended(2, f"the config has no target for the login of {recipe.name}\n  hint: {hint}")
     if arguments.run and record.entries and not record.keeps_login:
         hint = f"{command_name()} connect {recipe.client} --keep-login changes that"

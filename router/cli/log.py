@@ -90,7 +90,7 @@ def _row(turn: Turn, *, names_callers: bool) -> list[str]:
         duration(turn.seconds),
         count(turn.input_tokens),
         count(turn.output_tokens),
-        money(turn.cost_usd, is_part=turn.lacks_cost),
+        turn.billing or money(turn.cost_usd, is_part=turn.lacks_cost),
         why,
     ]
 

@@ -103,6 +103,7 @@ def _add_up(rows: Sequence[CallSums], *, by_tier: bool = False) -> JsonObject:
     costs = [row.cost_usd for row in served if row.cost_usd is not None]
     group: JsonObject = {name: sum(getattr(row, name) or 0 for row in served) for name in _SUMMED}
     group["cost_usd"] = sum(costs) if costs else None
+    group["list_usd"] = sum(row.list_usd or 0.0 for row in served)
     if by_tier:
         group |= {f"{tier}_turns": sum(row.turns for row in served if row.tier == tier) for tier in Tier}
         group |= {"failed": sum(row.failed for row in rows), "refused": sum(row.refused for row in rows)}

@@ -10,7 +10,7 @@ from router.cli.common import print_json
 from router.cli.past.explanation import LATELY_SECONDS, print_explanation
 from router.cli.past.looking import add_past_arguments, open_past
 from router.cli.past.sources import PastTurn
-from router.contract.entry import Attempt
+from router.contract.entry import PLAN, Attempt
 from router.contract.request import Json, JsonObject
 from router.contract.words import Outcome
 from router.screen.figures import UNKNOWN, count, duration, money
@@ -70,7 +70,8 @@ def _say_end(decision: JsonObject, turn: PastTurn) -> str:
 def write_cost(decision: JsonObject) -> list[str]:
     """The amount paid, by attempt if there were several or the only one failed."""
     attempts, cost = _read_attempts(decision.get("attempts")), decision.get("cost_usd")
-    lines = [f"cost        {money(cost) if isinstance(cost, (int, float)) else _say_unknown(attempts)}"]
+    paid = money(cost) if isinstance(cost, (int, float)) else _say_unknown(attempts)
+    lines = [f"cost        {paid}{_say_plan(attempts)}"]
     if len(attempts) > 1 or any(attempt.error for attempt in attempts):
         lines.append("attempts")
         lines += [f"  {attempt.target}: {', '.join(_attempt_parts(attempt))}" for attempt in attempts]
@@ -83,6 +84,14 @@ def _read_attempts(attempts: Json) -> list[Attempt]:
         return msgspec.convert(attempts, list[Attempt])
     except msgspec.ValidationError:
         return []
+
+
+def _say_plan(attempts: list[Attempt]) -> str:
+    """What a plan paid for, and its value at list price."""
+    own = [attempt for attempt in attempts if attempt.billing == PLAN]
+    listed = sum(attempt.list_usd or 0.0 for attempt in own)
+    worth = f", worth {money(listed)} at list price" if listed else ""
+    return f"; your plan pays for {', '.join(dict.fromkeys(attempt.target for attempt in own))}{worth}" if own else ""
 
 
 def _say_unknown(attempts: list[Attempt]) -> str:

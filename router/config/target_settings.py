@@ -7,6 +7,7 @@ from pydantic import Field, field_validator
 
 from router.config.settings import ExtraValue, Settings, find_address_fault, fits_header
 from router.contract.block import Stated
+from router.contract.plan_use import UseUpTo
 from router.contract.relay import Tls
 from router.contract.target import Price, Quota, Speed, Timeouts
 from router.contract.words import Feature, Vendor
@@ -64,7 +65,11 @@ class TargetSettings(Settings):
     typical: Annotated[dict[str, float], Stated(Speed)] = Field(default_factory=dict)
     """Its usual speed, expected before it has been measured and after a long time without use."""
     price: Price | None = None
-    """What it costs. Looked up like window_tokens when absent."""
+    """What it costs. Looked up like window_tokens when absent. With billing: plan it is the list price: tokens cost nothing,
+    and this is what they are worth."""
+    use_up_to: UseUpTo | None = None
+    """With billing: plan, how much of a person's windows Tandem uses while another target can serve, in per cent:
+    {five_hours: 90, week: 95}. By default all of it."""
     quota: Quota | None = None
     """What its provider allows."""
     effort: dict[str, str] = Field(default_factory=dict)

@@ -19,7 +19,7 @@ from router.contract.extras import how_to_install
 from router.contract.limits import Limits
 from router.contract.relay import AdapterSettings, Endpoint, ExtraField, Tls, is_local
 from router.contract.secret import Secret
-from router.contract.target import Price, Speed, Target, Timeouts
+from router.contract.target import Price, Speed, Target, Timeouts, price_of_plan
 from router.contract.words import DEFAULT_DIALECT, Dialect, Feature, Tier, Vendor
 from router.dialects.fitting import Fit
 from router.dialects.hosts import PLAN_DIALECTS, caches_when_asked, quirks_of, vendor_at
@@ -33,6 +33,7 @@ TYPICAL_SPEED = {
 
 
 _TRANSPORT, _BILLING, _PLAN = "upstream_transport", "billing", "plan"
+_ACCEPTED_BY_PLANS = frozenset(Feature) - {Feature.COMPLETIONS, Feature.CACHE_CONTROL}
 _VARIABLE = re.compile(r"\$\{?[A-Za-z_]|\{\{|os\.environ")
 _CALLS = ("/chat/completions", "/completions", "/responses", "/messages/count_tokens", "/messages", "/models", "/embeddings")
 """Paths of calls, longer ones before their endings."""
@@ -109,7 +110,9 @@ def read_prices(blocks: Sequence[TargetBlock], known: Known) -> dict[str, Price]
     for block in blocks:
         name, stated = block.settings.name, block.settings.price
         adapter, of_table = adapters[name], facts.get(block.table_name)
-        if stated is not None:
+        if block.settings.billing == _PLAN:
+            prices[name] = price_of_plan(stated)
+        elif stated is not None:
             prices[name] = stated
         elif "price" in _unstated(block, adapter) and of_table is not None and of_table.price is not None:
             prices[name] = of_table.price
@@ -243,6 +246,8 @@ class TargetChecker:
         is_callers, is_plan = key is not None and key.is_callers, settings.billing == _PLAN
         if settings.accepts_keys_of and not is_callers:
             self._add(block, "accepts_keys_of", "only for targets that take callers' keys", "set api_key: caller, or remove it")
+        if settings.use_up_to is not None and not is_plan:
+            self._add(block, "use_up_to", "only for a target with billing: plan", "set billing: plan, or remove it")
         if is_plan and not is_callers:
             self._add(block, _BILLING, "a plan is paid by the login of each caller", "set api_key: caller")
         vendors = _vendors_of(block, adapter) if is_callers else frozenset()
@@ -303,8 +308,11 @@ def _make_target(
     looked_up: Mapping[str, object],
 ) -> Target:
     settings, timeouts = block.settings, block.settings.timeouts
+    is_plan = settings.billing == _PLAN
     stated = {"window_tokens": settings.window_tokens, "price": settings.price, "accepts": frozenset(settings.accepts)}
     values: dict[str, Any] = {**stated, **looked_up}
+    if settings.billing == _PLAN and "accepts" not in settings.model_fields_set:
+        values["accepts"] = _ACCEPTED_BY_PLANS  # whatever its own client sends
     return Target(
         name=settings.name,
         tier=block.tier,
@@ -318,10 +326,12 @@ def _make_target(
             timeouts.get("stall_seconds", limits.stall_timeout_seconds),
             bounds_whole_answers="first_byte_seconds" in timeouts,
         ),
-        price=values["price"],
+        price=price_of_plan(values["price"]) if is_plan else values["price"],
+        list_price=values["price"] if is_plan else None,
+        use_up_to=settings.use_up_to,
         takes_callers_key=settings.api_key is not None and Secret(settings.api_key).is_callers,
         accepts_keys_of=values["accepts_keys_of"],
-        is_plan=settings.billing == _PLAN,
+        is_plan=is_plan,
         quota=settings.quota,
         model=block.model,
     )

@@ -5,7 +5,7 @@ A credential is passed on with the request that brought it and kept nowhere. Wha
 
 import re
 from base64 import urlsafe_b64decode
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
@@ -17,6 +17,8 @@ from router.contract.words import Dialect, Vendor
 
 ACCOUNT = "chatgpt-account-id"
 """The account of a ChatGPT login. Says nothing without a token."""
+WRITTEN_HERE = ":written-here"
+"""Among the headers of a request that the router wrote itself. No client can send a header of that name."""
 _ANTHROPIC_LOGIN, _ANTHROPIC_KEY = "sk-ant-oat", "sk-ant-"
 _OPENAI_KEY = re.compile(r"sk-(?:proj|svcacct|admin|None)-|sk-[A-Za-z0-9]{20}T3BlbkFJ")
 _KEY = "sk-"
@@ -73,7 +75,7 @@ def credential_for(target: Target, headers: Mapping[str, str], dialect: Dialect)
     """
     found = read_credentials(headers, dialect)
     if target.is_plan:
-        if dialect not in target.speaks:
+        if dialect not in target.speaks or WRITTEN_HERE in headers:
             return None
         return next((known for known in found if known.is_login and known.vendor in target.accepts_keys_of), None)
     own = next((known for known in found if known.vendor in target.accepts_keys_of), None)
@@ -83,12 +85,19 @@ def credential_for(target: Target, headers: Mapping[str, str], dialect: Dialect)
     return found[0] if is_meant else None
 
 
+def has_plan(targets: Iterable[Target], headers: Mapping[str, str], dialect: Dialect) -> bool:
+    """Whether one of these targets is a plan that the request's own login pays for."""
+    return any(target.is_plan and credential_for(target, headers, dialect) is not None for target in targets)
+
+
 def say_mismatch(target: Target, headers: Mapping[str, str], dialect: Dialect) -> str:
     """Why a target gets none of a request's credentials; empty if it gets one, or if there are none."""
     found = read_credentials(headers, dialect)
     if not found or credential_for(target, headers, dialect) is not None:
         return ""
     takes = " or ".join(sorted(vendor.label for vendor in target.accepts_keys_of)) or "its own gateway"
+    if target.is_plan and WRITTEN_HERE in headers:
+        return f"{target.name} is a plan of {takes}, which gets only what its client sent, and the router wrote this request"
     if target.is_plan and dialect not in target.speaks:
         return f"{target.name} is a plan of {takes}, which is only for clients that speak {', '.join(sorted(target.speaks))}"
     what = "logins of a plan" if target.is_plan else "keys"

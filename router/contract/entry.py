@@ -1,10 +1,12 @@
 """The record of one admitted request, for the log and the ledger."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from operator import attrgetter
 from typing import NamedTuple, get_args, get_type_hints
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import fields
 
 from router.contract.usage import Usage
 
@@ -19,6 +21,10 @@ class Pace(Struct, frozen=True, omit_defaults=True):
     """None where the caller read slowly."""
     prefill_tokens_per_second: float | None = None
     """Only as reported by the engine."""
+
+
+PLAN, MIXED = "plan", "mixed"
+"""The `billing` of tokens that a caller's own plan pays for, and of requests that used others too."""
 
 
 class Attempt(Struct, frozen=True, omit_defaults=True):
@@ -38,6 +44,10 @@ class Attempt(Struct, frozen=True, omit_defaults=True):
     is billed: the target refused, or was never reached."""
     cost_usd: float | None = None
     """USD. Absent (unknown) where tokens were used and the target has no price; 0 where nothing is billed."""
+    billing: str | None = None
+    """`plan` where the caller's own plan paid: `cost_usd` is then 0. Absent otherwise."""
+    list_usd: float | None = None
+    """What a plan's tokens would have cost at the target's list price, in USD. Absent where that is unknown."""
     is_question: bool = False
     """Whether the target was only asked for a second opinion on the turn."""
     pace: Pace | None = None
@@ -85,15 +95,26 @@ class Line(Struct, frozen=True, rename={"id": "request_id"}):
     """Of all attempts; None where one is unknown, as a part would pass for the whole."""
     attempts: int
     """Number of targets called. The ledger's column of this name lists them."""
+    billing: str | None = None
+    """`plan` where the caller's own plan paid for all tokens, `mixed` where it paid for some; None where none did."""
+    list_usd: float | None = None
+    """What a plan's tokens would have cost at list price. It is no part of `cost_usd`: nobody pays it."""
 
 
-COLUMNS = Line.__struct_fields__[:-1]
+_COUNTED = "attempts"
+COLUMNS = tuple(name for name in Line.__struct_fields__ if name != _COUNTED)
+LINE_FIELDS = (*COLUMNS, _COUNTED)
+"""What `read_line` takes, in its order."""
+values_of: Callable[[Line], tuple[object, ...]] = attrgetter(*COLUMNS)
+"""A line's values, in the order of the columns."""
+_NAMES = {field.name: field.encode_name for field in fields(Line)}
+_READ = tuple(_NAMES[name] for name in LINE_FIELDS)
 
 
 def read_line(values: Iterable[object]) -> Line | None:
-    """None if the values are not a line's."""
+    """A line of the columns' values and the number of attempts; None if they are not a line's."""
     try:
-        return msgspec.convert(dict(zip(Line.__struct_encode_fields__, values, strict=True)), Line, strict=False)
+        return msgspec.convert(dict(zip(_READ, values, strict=True)), Line, strict=False)
     except msgspec.ValidationError:
         return None
 

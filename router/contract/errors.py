@@ -57,9 +57,10 @@ TandemError
     └── UpstreamCut              502 upstream_cut
 """
 
-from typing import Self
+from typing import NamedTuple, Self
 
 from router.contract.allowance import Left
+from router.contract.plan_use import UsedUp
 from router.contract.secret import mask_keys
 from router.contract.words import AccountFault
 
@@ -318,8 +319,19 @@ class UpstreamQueued(UpstreamTimeout, code="upstream_queued"):
     """The target did not begin within the time that the request may wait, and another was asked."""
 
 
+class Sent(NamedTuple):
+    """An answer as a plan sent it, for its client."""
+
+    status: int
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+
+
 class UpstreamRefused(UpstreamError, code="upstream_refused"):
     """The target answered with an error status. Its body is kept, so that it can be passed on unchanged."""
+
+    used_up: UsedUp | None = None
+    """Until when the caller's plan refuses, if it is one."""
 
     def __init__(
         self,
@@ -329,8 +341,11 @@ class UpstreamRefused(UpstreamError, code="upstream_refused"):
         content_type: str,
         *,
         retry_after_seconds: float | None = None,
+        as_sent: Sent | None = None,
     ) -> None:
         super().__init__(target, f'target "{target}" answered {status}', retry_after_seconds=retry_after_seconds)
+        self.as_sent = as_sent
+        """A plan's own refusal, for its client. It may be an error in a stream that began well."""
         self.status = status
         self.body = body
         self.content_type = content_type

@@ -1,10 +1,10 @@
 """Facts about a request, in the order in which they happen. Times are monotonic.
 
-`Read, QuestionEnded?, Decided, (Queued, Dequeued, AttemptOpened, LimitsTold, FirstByte, FirstToken, ResponseCompleted,
-AttemptEnded, StateRefused)*, Settled, Recorded`. A refused request stops early. One that the router answers has `AnsweredHere`
-or `Replayed` after `Read`; a passed one `PassedOn, AttemptOpened, AttemptEnded`; one that waited for a quota in vain `Queued,
-Dequeued` without an attempt; a target that could only misunderstand it a lone `AttemptEnded`. An answer in one piece completes
-before its first byte is sent. `Settled` always comes, and `Recorded` a little later.
+`Read, QuestionEnded?, Decided, (Queued, Dequeued, AttemptOpened, LimitsTold, PlanTold, FirstByte, FirstToken,
+ResponseCompleted, AttemptEnded, StateRefused)*, Settled, Recorded`. A refused request stops early. One that the router answers
+has `AnsweredHere` or `Replayed` after `Read`; a passed one `PassedOn, AttemptOpened, AttemptEnded`; one that waited for a quota
+in vain `Queued, Dequeued` without an attempt; a target that could only misunderstand it a lone `AttemptEnded`. An answer in one
+piece completes before its first byte is sent. `Settled` always comes, and `Recorded` a little later.
 """
 
 import math
@@ -15,6 +15,7 @@ from router.contract.decision import Decision
 from router.contract.entry import Attempt, Entry
 from router.contract.errors import TandemError
 from router.contract.opinions import Opinions
+from router.contract.plan_use import PlanWindow
 from router.contract.request import JsonObject, RequestView
 from router.contract.session import SessionSnapshot
 from router.contract.signals import Turn
@@ -97,6 +98,13 @@ class LimitsTold(Fact, frozen=True):
 
     target: Target
     windows: tuple[LimitWindow, ...]
+
+
+class PlanTold(Fact, frozen=True):
+    """The windows of the caller's plan, as an answer of its target reports them."""
+
+    target: Target
+    windows: tuple[PlanWindow, ...]
 
 
 class FirstByte(Fact, frozen=True):

@@ -23,6 +23,8 @@ class Trouble(Word):
     KEY_REFUSED = "key_refused"
     BUDGET_NEAR = "budget_near"
     BUDGET_SPENT = "budget_spent"
+    PLAN_USED_UP = "plan_used_up"
+    """A caller's own plan is used up until a time that its vendor named."""
     LEDGER_LOSING = "ledger_losing"
     """Rows are lost, or cannot be written."""
     POLICY_OFF = "policy_off"
@@ -42,7 +44,11 @@ class Trouble(Word):
     @property
     def is_of_caller(self) -> bool:
         """Such a notice is only for its caller and admins."""
-        return self in (Trouble.BUDGET_NEAR, Trouble.BUDGET_SPENT)
+        return self in (Trouble.BUDGET_NEAR, Trouble.BUDGET_SPENT, Trouble.PLAN_USED_UP)
+
+
+Place = tuple[str, str]
+"""What a notice is about: of a target, a caller, a caller's plan or the router, and its name."""
 
 
 class Notice(Struct, frozen=True):
@@ -57,15 +63,19 @@ class Notice(Struct, frozen=True):
     """What to do, such as "tandem check --live"."""
 
     @property
-    def place(self) -> tuple[bool, bool, str]:
+    def place(self) -> Place:
         """One notice at a time has this key: a spent budget replaces a nearly spent one."""
-        return self.kind.is_of_target, self.kind.is_of_caller, self.subject
+        kind = self.kind
+        of = (
+            "plan" if kind is Trouble.PLAN_USED_UP else "caller" if kind.is_of_caller else "target" if kind.is_of_target else ""
+        )
+        return of, self.subject
 
 
 Notices = Callable[[], Sequence[Notice]]
 
 
-_OWN_HINT = "wait until then, or ask the operator of this router for more"
+_OWN_HINT, _PLAN_HINT = "wait until then, or ask the operator of this router for more", "wait until then"
 _OTHERS_HINT = "ask the operator of this router"
 
 
@@ -74,7 +84,13 @@ def visible_to(caller: str, notices: Sequence[Notice], *, is_admin: bool) -> lis
     if is_admin:
         return [*notices]
     return [
-        replace(notice, hint=_OWN_HINT if notice.kind.is_of_caller else _OTHERS_HINT)
+        replace(notice, hint=_hint_for(notice.kind))
         for notice in notices
         if notice.kind.is_of_target or (notice.kind.is_of_caller and notice.subject == caller)
     ]
+
+
+def _hint_for(kind: Trouble) -> str:
+    if kind is Trouble.PLAN_USED_UP:
+        return _PLAN_HINT
+    return _OWN_HINT if kind.is_of_caller else _OTHERS_HINT

@@ -65,6 +65,7 @@ class SpentCall(NamedTuple):
     client: str | None = None
     target: str | None = None
     because: str | None = None
+    list_usd: float | None = None
 
 
 class SessionSums(NamedTuple):
@@ -84,6 +85,8 @@ class SessionSums(NamedTuple):
     seconds: float
     moved_up: int = 0
     is_partial: bool = False
+    list_usd: float | None = None
+    """What plans paid for, at list price."""
 
 
 class CallSums(NamedTuple):
@@ -106,6 +109,8 @@ class CallSums(NamedTuple):
     failed: int
     refused: int
     caller: str
+    list_usd: float | None = None
+    """What plans paid for, at list price."""
 
 
 class CallerSums(NamedTuple):

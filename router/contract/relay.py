@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict
 
 from router.contract.block import Block
 from router.contract.caller import SessionKey
-from router.contract.credential import credential_for, say_mismatch
+from router.contract.credential import Credential, credential_for, say_mismatch
 from router.contract.errors import CallerKey, TandemError
 from router.contract.request import RequestView
 from router.contract.secret import ROUTER_KEY, UPSTREAM_KEY, Secret, looks_like_key
@@ -77,6 +77,8 @@ class UpstreamRequest(Struct, frozen=True):
     tls: Tls | None = None
     over_websocket: bool = False
     """Whether each session gets its own WebSocket, where the target takes one."""
+    names_tandem: bool = True
+    """Whether the user agent is Tandem. With False, each call's headers name their client."""
 
     def __repr__(self) -> str:
         return f"UpstreamRequest({self.target!r})"
@@ -226,6 +228,10 @@ class Endpoint:
             return ""
         if not self.api_key.is_callers:
             return self.api_key.reveal()
+        return self.credential_from(target, headers, dialect).text
+
+    def credential_from(self, target: Target, headers: Mapping[str, str], dialect: Dialect) -> Credential:
+        """The caller's own credential for this target. Raises `CallerKey` if there is none."""
         credential = credential_for(target, headers, dialect)
         if credential is None:
             if mismatch := say_mismatch(target, headers, dialect):
@@ -235,7 +241,7 @@ class Endpoint:
                 f"Send {UPSTREAM_KEY}: KEY or, if this router itself asks for no key or has it in {ROUTER_KEY}, "
                 "authorization: Bearer KEY or x-api-key: KEY"
             )
-        return credential.text
+        return credential
 
 
 def is_local(host: str) -> bool:

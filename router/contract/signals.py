@@ -149,6 +149,8 @@ class Signals(Struct, frozen=True):
     """None if the person typed nothing."""
     earlier: tuple[Features, ...] = ()
     """Those of earlier turns, newest first, where the words may point back at them and their size is not remembered."""
+    shadow: Mapping[str, float] = {}
+    """Plans that are used ahead of the clock, with the share of the list price that their tokens are weighed by."""
 
     def of_tier(self, tier: Tier) -> Iterator[TargetStatus]:
         """Targets of a tier, without a Python step for each: there may be many."""

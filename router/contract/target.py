@@ -11,6 +11,8 @@ from pydantic import AfterValidator, Field
 
 from router.contract.block import ELSEWHERE, Block, Seconds
 from router.contract.economics import FailureRates
+from router.contract.errors import TandemError
+from router.contract.plan_use import UseUpTo
 from router.contract.usage import Usage
 from router.contract.words import Dialect, Feature, Tier, Vendor
 
@@ -47,6 +49,10 @@ class PriceStep(Block, frozen=True):
     """For prompt tokens written to the cache. When absent, it rises in proportion to `input`."""
 
 
+def _part(price: float | None, share: float) -> float | None:
+    return None if price is None else price * share
+
+
 def _from_short_to_long(steps: tuple[PriceStep, ...]) -> tuple[PriceStep, ...]:
     return tuple(sorted(steps, key=lambda step: step.above_tokens))
 
@@ -80,6 +86,21 @@ class Price(Block, frozen=True, cache_hash=True):
         )
         return Price(step.input, step.output, read, write, self.cache_minutes)
 
+    def times(self, share: float) -> "Price":
+        """A share of every price."""
+        steps = tuple(
+            PriceStep(
+                step.above_tokens,
+                step.input * share,
+                step.output * share,
+                _part(step.cached_input, share),
+                _part(step.cache_write, share),
+            )
+            for step in self.steps
+        )
+        cached, write = _part(self.cached_input, share), _part(self.cache_write, share)
+        return Price(self.input * share, self.output * share, cached, write, self.cache_minutes, steps)
+
     @property
     def write(self) -> float:
         return self.cache_write if self.cache_write is not None else self.input
@@ -99,6 +120,11 @@ class Price(Block, frozen=True, cache_hash=True):
 
     def cost_of_turn(self, *, written_tokens: float, read_tokens: float, output_tokens: float) -> float:
         return (written_tokens * self.write + read_tokens * self.read + output_tokens * self.output) / _MILLION
+
+
+def price_of_plan(listed: Price | None) -> Price:
+    """What a plan's tokens cost: nothing. Their cache lasts as long as at the list price."""
+    return Price(0.0, 0.0, cache_minutes=listed.cache_minutes) if listed is not None else Price(0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +178,10 @@ class Target:
     quota: Quota | None = None
     model: str = ""
     """The model's name at its provider."""
+    list_price: Price | None = None
+    """Of a plan's target: what its tokens would cost by the token. Its `price` is 0."""
+    use_up_to: UseUpTo | None = None
+    """Of a plan's target: how much of a window is used while another target can serve."""
 
     @property
     def max_wait_seconds(self) -> float | None:
@@ -220,6 +250,10 @@ class TargetStatus(Struct, frozen=True):
     """What it says while it loads its model."""
     window_to_try: int = 0
     """The configured window, when a smaller one that it named is to be checked again."""
+    used_up: str = ""
+    """Why the caller's own plan is left alone, in words for that person."""
+    refusal: TandemError | None = None
+    """What that plan itself answered, for a request that nothing else can serve."""
 
     def with_wait(self, seconds: float, because: str = "", *, is_resting: bool = False) -> "TargetStatus":
         """Set the wait. At deep it is weighed, never bounded: on fast a long task may have to be done twice."""

@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
+from typing import NamedTuple
 
 from msgspec import Struct, structs
 
@@ -17,10 +18,11 @@ from router.contract.words import Tier
 from router.decide.estimate import costs_of, count_alike, project_first, rank_tier, redo_between, weigh_up
 from router.decide.explain import LATE_COUNT, because_estimate, because_only_tier, because_out, no_target_error, say_rule_out
 from router.decide.length import because_too_long, say_too_long, say_way_back
-from router.decide.opinions import Rules, collect, spare, without_closed
+from router.decide.opinions import PLAN, Rules, collect, spare, without_closed
 
 _closed_seconds = attrgetter("closed_seconds")
 _NOTHING_RULED_OUT: Mapping[str, RuleOut] = {}
+_NOTHING_ASIDE: "_Aside | None" = None
 _CLOSE = 1.25
 """A tier at up to this many times the chosen one's cost was nearly chosen."""
 
@@ -47,10 +49,11 @@ def choose(rules: Rules, request: RequestView, signals: Signals, opinions: Opini
         collected, opinions = opinions, without_closed(opinions, signals)
         if not rules.spill_over and not opinions.insists:
             opinions = _keep_to_tier(rules, request, signals, collected, opinions)
-    ruled_out, spared = _NOTHING_RULED_OUT, ""
+    ruled_out, aside = _NOTHING_RULED_OUT, _NOTHING_ASIDE
     if opinions.ruled_out:
         opinions, spared = spare(opinions, request, signals)
         ruled_out = _fold_rule_outs(opinions)
+        aside = _find_aside(opinions, spared)
     score = _score(economics.prior, opinions)
     if opinions.insists:
         choice = _obey(request, signals, opinions, ruled_out, score, economics)
@@ -63,7 +66,7 @@ def choose(rules: Rules, request: RequestView, signals: Signals, opinions: Opini
         targets,
         choice.spill if rules.spill_over else (),
         score,
-        _because(choice, spared, signals, was_asked_for) if spared or signals.prompt.late_range else choice.because,
+        _because(choice, aside, signals, was_asked_for) if aside or signals.prompt.late_range else choice.because,
         choice.decided_by,
         opinions,
         signals,
@@ -80,8 +83,25 @@ def choose(rules: Rules, request: RequestView, signals: Signals, opinions: Opini
     )
 
 
-def _because(choice: _Choice, spared: str, signals: Signals, was_asked_for: bool) -> str:
-    told = f"{choice.because}; {spared}" if spared else choice.because
+class _Aside(NamedTuple):
+    """What a decision's sentence adds: why the targets that it took nevertheless were out, and plans that are used up."""
+
+    spared: str
+    plans: Mapping[str, str]
+
+
+def _find_aside(opinions: Opinions, spared: str) -> _Aside | None:
+    plans = {opinion.target: opinion.because for policy, opinion in opinions.ruled_out if policy == PLAN}
+    return _Aside(spared, plans) if spared or plans else None
+
+
+def _because(choice: _Choice, aside: _Aside | None, signals: Signals, was_asked_for: bool) -> str:
+    told, (spared, plans) = choice.because, aside or _Aside("", {})
+    out = [because for name, because in plans.items() if signals.statuses[name].target.tier is choice.tier]
+    if out and choice.targets.names:
+        told = f"{out[0]}, so {choice.targets.names[0]} answers: {told}"
+    if spared:
+        told = f"{told}; {spared}"
     if spared and not was_asked_for:
         told += ", and nothing else can serve this"
     return f"{told}; {LATE_COUNT}" if signals.prompt.late_range else told
@@ -200,7 +220,7 @@ def _take_only_tier(
     others = [name for name, status in signals.statuses.items() if status.target.tier is tier.other]
     passing = [ruled_out[name] for name in others if not ruled_out[name].lasting]
     if passing:
-        because = because_out(tier, passing, opinions, score)
+        because = because_out(tier, passing, opinions, score, open_ones.names[0])
     else:
         reason = _main_reason(ruled_out, others) if others else f"no {tier.other} target is configured"
         because = too_long or because_only_tier(tier, reason)
@@ -234,6 +254,9 @@ def _refusal(
         waits = [reason.wait_seconds for reason in passing if reason.wait_seconds is not None]
         wait, words = min(waits) if waits else None, no_target_error(insist, passing)
         loading = [status for reason in passing if (status := signals.statuses[reason.target]).loading]
+        own = [status.refusal for reason in passing if (status := signals.statuses[reason.target]).refusal is not None]
+        if own:
+            return own[0]
         if len(loading) == len(passing):
             first = loading[0]
             return UpstreamLoading(first.target.name, first.loading).reworded(words)

@@ -1,15 +1,16 @@
 """A decision in words: a short line for a header, and JSON for everything else."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
-from router.contract.decision import ESTIMATE, Decision, Estimate, Evidence, Flip, Redo, SecondOpinion, Weighing
+from router.contract.decision import ESTIMATE, Decision, Estimate, Evidence, Flip, Projection, Redo, SecondOpinion, Weighing
 from router.contract.economics import ASSUMED_RATES
 from router.contract.opinions import Insist, Lean, Opinions, RuleOut
 from router.contract.request import Json, JsonObject
 from router.contract.signals import Signals, Turn
 from router.contract.words import LONG_TASK, MAY_BE_LONG, Tier
 from router.decide.estimate import Worth, chance_of_redo, estimates_of, flip_of, weighing_of
-from router.decide.opinions import evidence_of, say_wait
+from router.decide.opinions import PLAN, evidence_of, say_wait
 
 LATE_COUNT = "the prompt's length is an estimate, as the exact count was not ready in time"
 _MAX_CHARS = 120
@@ -18,6 +19,8 @@ _TOLD_WAIT_SECONDS = 1.0
 _TOLD_LOG_ODDS = 0.25
 _UNKNOWN = "unclear whether quick or long"
 _EVEN = 0.5
+_WEAKER = ((LONG_TASK, MAY_BE_LONG), ("a long task", f"what {MAY_BE_LONG}"), ("long work", f"work that {MAY_BE_LONG}"))
+"""What a reading says of odds that other evidence has lowered."""
 _LOOKS_QUICK = -1.5
 _LOOKS_LONG = -1.1
 """A score of 0.25, where tiers usually change."""
@@ -27,12 +30,14 @@ def because_only_tier(tier: Tier, reason: str) -> str:
     return f"only {tier} can serve this: {reason}"
 
 
-def because_out(tier: Tier, reasons: Sequence[RuleOut], opinions: Opinions, score: float) -> str:
+def because_out(tier: Tier, reasons: Sequence[RuleOut], opinions: Opinions, score: float, target: str) -> str:
     looks = opinions.looks
     first = say_looks(looks, score)
     if looks is not None and tier is Tier.FAST and looks.log_odds <= _LOOKS_LONG:  # the other tier was not wanted
         return _add_pointing(first, opinions)
     told = ", ".join(dict.fromkeys(say_rule_out(reason) for reason in reasons))
+    if plans := [opinion.because for policy, opinion in opinions.ruled_out if policy == PLAN and opinion in reasons]:
+        return f"{plans[0]}, so {target} answers: {first}"
     return f"{first}; {tier.other} is out for now ({told}), so {tier} serves this"
 
 
@@ -41,8 +46,9 @@ def say_looks(looks: Lean | None, score: float, flip: float | None = None) -> st
     if looks is None:
         return _UNKNOWN
     because = looks.because
-    if score < _EVEN and because.startswith(LONG_TASK):
-        because = MAY_BE_LONG + because.removeprefix(LONG_TASK)
+    if score < _EVEN:
+        for sure, unsure in _WEAKER:
+            because = because.replace(sure, unsure, 1)
     if MAY_BE_LONG not in because:
         return because
     chance = _percents(score)[0] if flip is None else "{}; fast takes what is under {}".format(*_percents(score, flip))
@@ -151,7 +157,7 @@ def explain(decision: Decision) -> JsonObject:
         "prompt_tokens_exact": signals.prompt.is_exact,
         "prompt_tokens_range": explain_range(signals.prompt.late_range),
         **explain_opinions(decision.opinions),
-        **explain_weighing(weighing, decision.score, decision.decided_by, decision.economics),
+        **explain_weighing(weighing, decision.score, decision.decided_by, decision.economics, signals.shadow),
         "second_opinion": explain_second_opinion(decision.second_opinion, decision.economics),
         "config": decision.config_fingerprint,
         "weights": decision.weights_fingerprint,
@@ -180,12 +186,15 @@ def explain_opinions(opinions: Opinions) -> JsonObject:
     }
 
 
-def explain_weighing(weighing: Weighing, score: float, decided_by: str, worth: Worth) -> JsonObject:
+def explain_weighing(
+    weighing: Weighing, score: float, decided_by: str, worth: Worth, shadow: Mapping[str, float] = MappingProxyType({})
+) -> JsonObject:
+    """`shadow` names plans whose money is a shadow price: it is weighed, and nobody pays it."""
     estimates = estimates_of(weighing, score, worth)
     costs = [estimate.cost_usd for estimate in estimates.values()]
     flip = flip_of(weighing, score, worth) if decided_by == ESTIMATE else Flip(None, None)
     return {
-        "estimates": {str(tier): _estimate_json(estimate) for tier, estimate in estimates.items()},
+        "estimates": {str(tier): _estimate_json(estimate, shadow, weighing.deep) for tier, estimate in estimates.items()},
         "redo": _redo_json(weighing.redo, score),
         "margin_usd": round(abs(costs[0] - costs[1]), 6) if len(costs) == 2 else None,
         "flip": {"score": _rounded(flip.score, 4), "fast_wait_seconds": _rounded(flip.fast_wait_seconds, 2)},
@@ -229,15 +238,21 @@ def _evidence_json(item: Evidence) -> JsonObject:
     return told
 
 
-def _estimate_json(estimate: Estimate) -> JsonObject:
-    return {
+def _estimate_json(estimate: Estimate, shadow: Mapping[str, float], deep: Projection | None) -> JsonObject:
+    money, redo = estimate.money_usd, estimate.redo_usd
+    shadow_usd = (money or 0.0) - redo if estimate.target in shadow else 0.0
+    if deep is not None and deep.target in shadow:
+        shadow_usd += redo
+        redo = 0.0
+    shown: JsonObject = {"shadow_usd": round(shadow_usd, 6)} if shadow_usd else {}
+    return shown | {
         "target": estimate.target,
         "seconds": round(estimate.seconds, 3),
-        "money_usd": _rounded(estimate.money_usd, 6),
+        "money_usd": None if money is None else round(money - shadow_usd, 6),
         "cost_usd": round(estimate.cost_usd, 6),
         "wait_seconds": round(estimate.wait_seconds, 3),
         "redo_seconds": round(estimate.redo_seconds, 3),
-        "redo_usd": round(estimate.redo_usd, 6),
+        "redo_usd": round(redo, 6),
         "calls_ratio": round(estimate.ratio.calls, 3),
         "output_ratio": round(estimate.ratio.output, 3),
     }

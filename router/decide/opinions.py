@@ -20,7 +20,7 @@ PERSONAL, SECOND_OPINION = "personal", "second_opinion"
 """Sources of a person's offsets and of another target's opinion."""
 ASIDE = frozenset({PERSONAL, BUDGET})
 """Sources of leans that are not about the turn."""
-CLOSED, MAX_WAIT, LOADING = "retry_after", "max_wait", "loading"
+CLOSED, MAX_WAIT, LOADING, PLAN = "retry_after", "max_wait", "loading", "plan"
 """Sources of rule-outs that targets or the config cause."""
 _MAX_LOG_ODDS = 20.0
 _OVERRIDE = "override"
@@ -144,6 +144,9 @@ def _rule_out_closed(status: TargetStatus) -> tuple[str, RuleOut]:
     if status.loading:
         error = UpstreamLoading(status.target.name, status.loading)
         return LOADING, RuleOut(error.target, error.message, lasting=False, wait_seconds=status.closed_seconds)
+    if status.used_up:
+        wait, yields = status.closed_seconds, status.may_probe
+        return PLAN, RuleOut(status.target.name, status.used_up, lasting=False, wait_seconds=wait, yields=yields)
     return (MAX_WAIT, _too_busy(status)) if status.is_over_max_wait else (CLOSED, _left_alone(status))
 
 

@@ -50,8 +50,8 @@ class Reasons(Struct, frozen=True):
 
 
 def reasons_to_change(target: Target, fit: Fit) -> Mapping[Dialect, Reasons]:
-    """The reasons by dialect that a target speaks. Empty with instructions or a cap, which change every request."""
-    if fit.instructions or fit.cap is not None:
+    """The reasons by dialect that a target speaks. Empty if every request changes (instructions, a cap), and for plans."""
+    if fit.instructions or fit.cap is not None or target.is_plan:
         return {}
     spoken = {dialect: spec for dialect, spec in SPECS.items() if target.dialect_for(dialect) is dialect}
     return {dialect: _reasons(spec, fit) for dialect, spec in spoken.items()}

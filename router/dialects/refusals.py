@@ -27,7 +27,7 @@ from router.contract.request import JsonObject
 from router.contract.words import Dialect
 from router.dialects.error_bodies import find_told
 from router.dialects.fields import as_object
-from router.dialects.headers import id_headers
+from router.dialects.headers import REQUEST_ID, id_headers
 from router.dialects.table import SPECS
 from router.dialects.translate.parser import read_failure
 
@@ -132,7 +132,7 @@ def failure_words(error: TandemError, request_id: str) -> str:
 
 
 def passes_unchanged(error: TandemError) -> bool:
-    return isinstance(error, UpstreamRefused) and error.blames_the_request
+    return isinstance(error, UpstreamRefused) and (error.blames_the_request or error.as_sent is not None)
 
 
 class Refusal(NamedTuple):
@@ -142,6 +142,9 @@ class Refusal(NamedTuple):
 
 
 def write_refusal(error: TandemError, dialect: Dialect, request_id: str) -> Refusal:
+    if isinstance(error, UpstreamRefused) and error.as_sent is not None:
+        sent, named = error.as_sent, ((REQUEST_ID, request_id), ("x-tandem-target", error.target))
+        return Refusal(sent.status, (*named, *sent.headers, ("content-length", str(len(sent.body))), *error.told), sent.body)
     more = (*id_headers(request_id), *refusal_headers(error), *error.told)
     if isinstance(error, RateLimited) and not error.told:
         more += limit_headers(error.left, dialect)

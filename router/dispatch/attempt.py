@@ -5,7 +5,7 @@ import asyncio
 from msgspec.structs import replace
 
 from router.contract.caller import SessionKey
-from router.contract.entry import Attempt, Pace
+from router.contract.entry import PLAN, Attempt, Pace
 from router.contract.errors import CallerKey, TandemError, UpstreamAuth
 from router.contract.exchange import Exchange, cancel_error
 from router.contract.facts import AttemptEnded, AttemptOpened, Decided, Ending
@@ -152,8 +152,9 @@ def _conclude(relay: Relay, error: TandemError | None, code: str | None = None) 
         speed, pace = _measure_pace(relay, usage, now)
     if error is not None:
         code = error.code
-    seconds, cost = round(now - opened.at, 4), cost_of(usage, target.price)
-    row = Attempt(target.name, relay.status, code, seconds, usage, cost, pace=pace)
+    row = Attempt(target.name, relay.status, code, round(now - opened.at, 4), usage, cost_of(usage, target.price), pace=pace)
+    if target.is_plan and usage is not None:
+        row = replace(row, billing=PLAN, list_usd=cost_of(usage, target.list_price))
     return AttemptEnded(now, target, row, error, usage, speed)
 
 

@@ -13,9 +13,9 @@ from router.contract.errors import BadRequest, BudgetSpent, CallerKey, TandemErr
 from router.contract.exchange import Exchange, Passed, saying_why
 from router.contract.facts import AttemptEnded, Decided, Dequeued, Ending, StateRefused
 from router.contract.opinions import BUDGET
-from router.contract.relay import Adapter, Dialing, Headers, Sink
+from router.contract.relay import Adapter, Dialing, Headers, RouteRequest, Sink
 from router.contract.request import JsonObject, RequestView
-from router.contract.sinks import AnswerSink
+from router.contract.sinks import AnswerSink, Collected
 from router.contract.target import Target
 from router.contract.words import Operation, Tier
 from router.dialects.opaque import keys_for, refused_by
@@ -24,7 +24,7 @@ from router.dispatch.context import DispatchContext
 from router.dispatch.health import watch_health
 from router.dispatch.live.statistics import LiveStatistics
 from router.dispatch.outgoing import Reachable, may_ask_usage, prepare
-from router.dispatch.passing import pass_on
+from router.dispatch.passing import collect_route, pass_on
 from router.dispatch.rules import (
     Form,
     GiveUp,
@@ -221,6 +221,9 @@ class Dispatcher:
             return await pass_on(exchange, passed, reachable, sink, self._clock, told)
         finally:
             holding.settle()
+
+    def collect_route(self, target: str, request: RouteRequest, max_bytes: int) -> Coroutine[Any, Any, Collected]:
+        return collect_route(self._reachable[target], request, max_bytes)
 
     def find_losses(self, view: RequestView, target: str) -> tuple[str, ...]:
         """What the request would lose at a target, or why it cannot go there."""

@@ -6,12 +6,13 @@ What is asked asks no model, and costs nothing.
 import asyncio
 from collections.abc import Callable
 
-from router.contract.errors import TandemError, UpstreamLoading
+from router.contract.errors import UpstreamLoading
 from router.contract.relay import HEALTH_PATH, MODELS_PATH, Routed, RouteRequest
 from router.contract.sinks import Collected
 from router.contract.target import Timeouts
 from router.dispatch.live.statistics import LiveStatistics
 from router.dispatch.outgoing import Reachable
+from router.dispatch.passing import collect_route
 from router.dispatch.refused import read_refusal
 from router.loop.tasks import spawn
 
@@ -55,15 +56,5 @@ async def _ask(reachable: Reachable) -> str | None:
 
 
 async def _get(reachable: Reachable, path: str) -> Collected:
-    adapter, heard = reachable.adapter, Collected(_MAX_BYTES)
-    assert isinstance(adapter, Routed)
     request = RouteRequest("GET", path, (("accept", "application/json"),), b"", timeouts=_ASK_SECONDS)
-    try:
-        call = adapter.open_route(reachable.target, request, heard)
-    except TandemError:  # only callers have its key
-        return heard
-    try:
-        await heard.over.wait()
-    finally:
-        call.cancel()
-    return heard
+    return await collect_route(reachable, request, _MAX_BYTES)

@@ -50,7 +50,7 @@ class Opening:
         dialect: Dialect,
         finished: "asyncio.Future[TandemError | None]",
         pass_on: Callable[[bytes], None],
-        refuse: Callable[[int, JsonObject], None],
+        refuse: Callable[[int, JsonObject, bytes], None],
     ) -> None:
         self._dialect, self._pass_on, self._refuse = dialect, pass_on, refuse
         self._held: list[bytes] = []
@@ -83,8 +83,9 @@ class Opening:
         if failed is None:
             self._let_go()
         else:
+            held = b"".join(self._held)
             self._close()
-            self._refuse(*failed)
+            self._refuse(*failed, held)
 
     def _let_go(self) -> None:
         if not self._is_over:

@@ -9,7 +9,8 @@ from router.contract.request import JsonObject, RequestView
 from router.contract.secret import Secret
 from router.contract.target import Target
 from router.contract.tracing import TraceHeaders
-from router.contract.words import Dialect, Operation
+from router.contract.words import Dialect, Operation, Tier
+from router.dialects.as_sent import is_returned, is_returned_by_stream
 from router.dialects.cap import Cap
 from router.dialects.fitting import Fit, Reasons, fields_to_change, reasons_to_change
 from router.dialects.hosts import STREAM_OPTIONS
@@ -72,6 +73,8 @@ class Reachable:
     """Whether its rate limits are nothing to callers: they have keys of this router, with limits of their own."""
     health_path: str = ""
     """Where a local engine can be asked while it rests; empty for other targets."""
+    is_own_name: Callable[[str], bool] = lambda name: True
+    """Whether a model's name is Tandem's. A plan gets others as its client wrote them."""
     asking: UsageAsking = field(default_factory=UsageAsking)
     reasons: Mapping[Dialect, Reasons] = field(init=False)
     """What may have to change, by its own dialects. One in which every request changes is absent."""
@@ -90,6 +93,9 @@ class Reachable:
         object.__setattr__(self, "guard", guard_for(self.secret, self.more_secrets))
         object.__setattr__(self, "may_pass", is_passed_to_keys if self.hides_limits else is_passed)
         object.__setattr__(self, "may_stream", is_passed_to_keys_by_stream if self.hides_limits else is_passed_by_stream)
+        if self.target.is_plan:  # its limits are the caller's own
+            object.__setattr__(self, "may_pass", is_returned)
+            object.__setattr__(self, "may_stream", is_returned_by_stream)
 
     def without_asking(self) -> "Reachable":
         """The target seems to refuse the question for usage."""
@@ -121,6 +127,8 @@ def prepare(view: RequestView, reachable: Reachable, prompt_tokens: int) -> Outg
     if reasons is None or not reasons.leave_alone(view, target):
         if target.dialect_for(dialect) is not dialect:
             return _translate(view, reachable, prompt_tokens)
+        if target.is_plan:
+            return _leave_as_sent(view, reachable, prompt_tokens)
         changes, dropped = fields_to_change(view, target, reachable.fit)
     if view.is_streaming and reachable.asking.is_on and (added := ask(view)):
         if STREAM_OPTIONS in view.body:  # own options, which few callers send
@@ -129,6 +137,17 @@ def prepare(view: RequestView, reachable: Reachable, prompt_tokens: int) -> Outg
         return Outgoing(view, target, dialect, body, prompt_tokens, asks_usage=True, dropped=dropped)
     body = replace_model(view.raw, view.body, reachable.model, changes, has_one_model=view.has_one_model)
     return Outgoing(view, target, dialect, body, prompt_tokens, dropped=dropped)
+
+
+def _leave_as_sent(view: RequestView, reachable: Reachable, prompt_tokens: int) -> Outgoing:
+    """A plan's request: changed only where a name or a piece of reasoning is not the plan's."""
+    target = reachable.target
+    changes, dropped = fields_to_change(view, target, reachable.fit)
+    is_clients = target.tier is Tier.DEEP and not reachable.is_own_name(view.model)
+    model, body = view.model if is_clients else reachable.model, view.raw
+    if changes or model != view.model:
+        body = replace_model(view.raw, view.body, model, changes, has_one_model=view.has_one_model)
+    return Outgoing(view, target, view.dialect, body, prompt_tokens, dropped=dropped)
 
 
 def _translate(view: RequestView, reachable: Reachable, prompt_tokens: int) -> Outgoing:

@@ -7,6 +7,7 @@ from operator import itemgetter
 
 from router.contract.relay import Headers
 from router.contract.words import Dialect
+from router.dialects.as_sent import OF_VENDORS
 from router.dialects.headers import sdk_id_headers, with_both_ids
 from router.dialects.table import SPECS
 from router.dispatch.keys import KeyGuard
@@ -71,13 +72,18 @@ def passed_headers(headers: Headers, request_id: str, guard: KeyGuard, may_pass:
 
 
 def _bounded(headers: Headers) -> Iterator[tuple[str, str]]:
-    """Those listed by name first: some clients take no more than a hundred."""
+    """Those listed by name first, then limits: some clients take no more than a hundred."""
     room, count = _MAX_PASSED_BYTES, _MAX_PASSED
-    for name, value in sorted(headers, key=lambda header: header[0] not in _PASSED_HEADERS):
+    for name, value in sorted(headers, key=lambda header: 0 if header[0] in _PASSED_HEADERS else 1 if _tells(header[0]) else 2):
         size = len(name) + len(value)
         if count and size <= room:
             room, count = room - size, count - 1
             yield name, value
+
+
+def _tells(name: str) -> bool:
+    """Whether clients read a header: limits, and what a vendor says to its own client."""
+    return is_limit(name) or name.startswith(OF_VENDORS)
 
 
 def without_other_limits(headers: Headers, dialect: Dialect) -> Headers:

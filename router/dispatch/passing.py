@@ -9,7 +9,8 @@ from router.contract.entry import Attempt
 from router.contract.errors import TandemError, UpstreamTimeout
 from router.contract.exchange import Exchange, Passed, cancel_error
 from router.contract.facts import AttemptEnded, AttemptOpened, Ending, PassedOn
-from router.contract.relay import Flow, Headers, Routed, Sink, UpstreamCall
+from router.contract.relay import Flow, Headers, Routed, RouteRequest, Sink, UpstreamCall
+from router.contract.sinks import Collected
 from router.contract.words import Outcome
 from router.dispatch.keys import KeyGuard
 from router.dispatch.outgoing import Reachable
@@ -73,6 +74,21 @@ async def pass_on(
     if sink.has_started:
         return Ending(Outcome.CUT_SHORT, sink.status or 0, error)
     raise error
+
+
+async def collect_route(reachable: Reachable, request: RouteRequest, max_bytes: int) -> Collected:
+    """The answer to a request that is no turn and is recorded nowhere, as far as it came. Its timeouts bound each wait."""
+    adapter, answer = reachable.adapter, Collected(max_bytes)
+    assert isinstance(adapter, Routed)
+    try:
+        call = adapter.open_route(reachable.target, request, answer)
+    except TandemError:  # only callers have its key
+        return answer
+    try:
+        await answer.over.wait()
+    finally:
+        call.cancel()
+    return answer
 
 
 def _outcome_of(status: int) -> Outcome:

@@ -1,6 +1,7 @@
 """What a target's refusal means: whose fault it is, and how long to wait."""
 
 from router.contract.errors import (
+    Sent,
     UpstreamAuth,
     UpstreamError,
     UpstreamLoading,
@@ -11,17 +12,26 @@ from router.contract.errors import (
 from router.contract.relay import Headers
 from router.contract.words import AccountFault
 from router.dialects.accounts import AccountRefusal, read_account_refusal
+from router.dialects.as_sent import is_returned
 from router.dialects.engine_words import read_loading
 from router.dispatch.live.limits import read_windows, refused_wait
+from router.dispatch.live.plan_windows import read_headers, read_used_up
 from router.dispatch.live.waits import read_retry_after
 from router.dispatch.outgoing import Reachable
 
-_UNAVAILABLE = 503
+_UNAVAILABLE, _TOO_MANY = 503, 429
 
 
-def read_refusal(reachable: Reachable, status: int, headers: Headers, body: bytes) -> UpstreamError:
-    """The error for a failed answer, by its status, without the target's key."""
+def read_refusal(
+    reachable: Reachable, status: int, headers: Headers, body: bytes, sent: tuple[int, bytes] | None = None
+) -> UpstreamError:
+    """The error for a failed answer, by its status, without the target's key.
+
+    `sent` are the status and bytes of an answer that began well, and tells its error in a stream.
+    """
     name = reachable.target.name
+    if reachable.target.is_plan:
+        return _refused_by_plan(reachable, status, headers, body, sent or (status, body))
     if 300 <= status < 400:
         return UpstreamMalformed(name, f'target "{name}" answered {status}, a redirect; redirects are not followed')
     clean = reachable.guard.clean
@@ -36,6 +46,24 @@ def read_refusal(reachable: Reachable, status: int, headers: Headers, body: byte
     if status == _UNAVAILABLE and (words := read_loading(clean(body))):
         return UpstreamLoading(name, words, retry_after_seconds=wait)
     return UpstreamRefused(name, status, clean(body), kind, retry_after_seconds=wait)
+
+
+def _refused_by_plan(
+    reachable: Reachable, status: int, headers: Headers, body: bytes, sent: tuple[int, bytes]
+) -> UpstreamRefused:
+    """A plan's account is its caller's own, so every refusal is for the caller, as it was sent."""
+    fields, own = dict(headers), tuple(header for header in headers if is_returned(header[0]))
+    refused = UpstreamRefused(
+        reachable.target.name,
+        status,
+        body,
+        fields.get("content-type", ""),
+        retry_after_seconds=read_retry_after(fields, (), body),
+        as_sent=Sent(sent[0], own, sent[1]),
+    )
+    if status == _TOO_MANY:
+        refused.used_up = read_used_up(fields, body, read_headers(fields))
+    return refused
 
 
 _PROBLEMS = {

@@ -10,7 +10,7 @@ import orjson
 from msgspec import field
 
 from router.contract.errors import UpstreamCut, UpstreamMalformed
-from router.contract.facts import FirstByte, LimitsTold
+from router.contract.facts import FirstByte, LimitsTold, PlanTold
 from router.contract.relay import Headers
 from router.contract.request import JsonObject
 from router.dialects.answers import FIRST_TOKEN_MARKS, follow_stream, read_whole_answer
@@ -19,7 +19,8 @@ from router.dialects.refusals import failure_refusal
 from router.dialects.sse import Tail
 from router.dialects.timings import MARK as TIMINGS_MARK
 from router.dialects.timings import read_timings
-from router.dispatch.live.limits import LIMIT_HEADERS, read_windows
+from router.dispatch.live.limits import REPORTED, read_windows
+from router.dispatch.live.plan_windows import read_headers
 from router.dispatch.meter import TokenSize
 from router.dispatch.opening import Opening, begins_well
 from router.dispatch.passed_headers import STREAM_HEADERS, passed_headers, without_other_limits, without_type
@@ -64,7 +65,7 @@ class Relay(StreamedAnswer, eq=False):
         self.status, self._headers = status, headers
         self._is_good = status // 100 == 2
         fields = dict(headers)
-        if not LIMIT_HEADERS.isdisjoint(fields):
+        if not REPORTED.isdisjoint(fields):
             self._read_limits(fields)
         if not self._is_good:
             return
@@ -79,8 +80,11 @@ class Relay(StreamedAnswer, eq=False):
 
     def _read_limits(self, fields: Mapping[str, str]) -> None:
         """Note the target's rate limits. A caller over a bridge sees those that have the names of its own dialect."""
+        target = self.opened.target
         if windows := read_windows(fields, self.context.clock()):
-            self.context.exchange.note(LimitsTold(self.opened.target, windows))
+            self.context.exchange.note(LimitsTold(target, windows))
+        if target.is_plan and (used := read_headers(fields)):
+            self.context.exchange.note(PlanTold(target, used))
         if self._translator is not None:
             self._headers = without_other_limits(self._headers, self.view.dialect)
 
@@ -111,10 +115,15 @@ class Relay(StreamedAnswer, eq=False):
             self._opening = Opening(self.view.dialect, self.finished, self._commit, self._refuse)
             self._opening.add(data)
 
-    def _refuse(self, status: int, error: JsonObject) -> None:
+    def _refuse(self, status: int, error: JsonObject, held: bytes) -> None:
         """The stream begins with an error, despite its good status."""
+        body = failure_refusal(self.view.dialect, status, error, self.context.exchange.id)
+        if self.opened.target.is_plan:
+            sent, self.status = (self.status or 200, held), status
+            self._settle(read_refusal(self._reachable, status, self._headers, body, sent))
+            return
         self.start(status, (("content-type", "application/json"), *without_type(self._headers)))
-        self._hold(failure_refusal(self.view.dialect, status, error, self.context.exchange.id))
+        self._hold(body)
         self.end()
 
     def _commit(self, data: bytes) -> None:

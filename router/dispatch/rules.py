@@ -144,8 +144,13 @@ def _move(rest: Sequence[Target], tried: Sequence[Tried], chances: Chances) -> T
 
 
 def _once_more(tried: Sequence[Tried], chances: Chances) -> Try | None:
-    """Retry the only target: most failures pass. Not if it named a time, was unreachable or timed out."""
+    """Retry the only target: most failures pass. Not if it named a time, was unreachable or timed out.
+
+    A plan's own client retries.
+    """
     first, error = tried[0], tried[0].error
+    if first.target.is_plan:
+        return None
     is_passing = isinstance(error, UpstreamCut) or (isinstance(error, UpstreamRefused) and error.status >= 500)
     if len(tried) > 1 or not is_passing or error.retry_after_seconds is not None or not chances.has_budget:
         return None
@@ -178,6 +183,9 @@ def final_error(tried: Sequence[Tried], not_asked: Sequence[str] = ()) -> Tandem
 
 
 def _final_error(tried: Sequence[Tried], not_asked: Sequence[str]) -> TandemError:
+    for past in tried:
+        if isinstance(past.error, UpstreamRefused) and past.error.as_sent is not None:
+            return past.error  # a plan's client knows what to do
     failure, busy = last_failure(tried), [past.error for past in tried if isinstance(past.error, TiersBusy)]
     if failure is None:
         return min(busy, key=lambda error: error.retry_after_seconds or 0.0) if busy else tried[0].error
@@ -212,6 +220,8 @@ def _say_failed(past: Tried) -> str:
         return f"{name} cannot serve this ({error.code})"
     if isinstance(error, UpstreamQueued):
         return f"{name} had not begun after {past.attempt.seconds:.1f} s"
+    if isinstance(error, UpstreamRefused) and error.used_up is not None:
+        return error.used_up.words
     short = str(error.status) if isinstance(error, UpstreamRefused) else error.code.removeprefix("upstream_")
     return f"{name} failed ({short})"
 

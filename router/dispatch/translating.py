@@ -87,7 +87,7 @@ class TranslatingSink:
         self._has_begun = True
         self._pass_on(lambda: self._answer.feed(data) or HEARTBEAT)  # comments alone: show the caller that it is alive
 
-    def _refuse(self, status: int, error: JsonObject) -> None:
+    def _refuse(self, status: int, error: JsonObject, held: bytes) -> None:
         self._has_failed = True
         self._relay.start(status, _JSON + self._headers)
         self._relay.write(self._answer.refusal(status, orjson.dumps({"error": error})))

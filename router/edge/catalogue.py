@@ -1,7 +1,7 @@
 """`GET /v1/models` in OpenAI's shape, Anthropic's, or a client's own."""
 
 import contextlib
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 
 import orjson
@@ -110,11 +110,15 @@ class OwnLists:
     def __init__(self) -> None:
         self._lists = [(shape, StoredEntries(shape.stored)) for shape in MODEL_LISTS]
 
-    def find(self, query: Container[str], catalogue: Catalogue) -> JsonObject | None:
-        """The list that the query asks for; None for the standard one."""
-        return next(
-            (shape.write(stored(), catalogue.tiers()) for shape, stored in self._lists if shape.asked_by in query), None
-        )
+    def find(self, query: Container[str], catalogue: Catalogue, theirs: Sequence[JsonObject] = ()) -> JsonObject | None:
+        """The list that the query asks for, with the entries of the caller's plan; None for the standard one."""
+        for shape, stored in self._lists:
+            if shape.asked_by in query:
+                return shape.write(stored(), catalogue.tiers(), theirs)
+        return None
+
+    def asks(self, query: Container[str]) -> bool:
+        return any(shape.asked_by in query for shape, _ in self._lists)
 
 
 class StoredEntries:

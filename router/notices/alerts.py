@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from router.contract.notices import Notice, Notices, Trouble
+from router.contract.notices import Notice, Notices, Place, Trouble
 from router.contract.secret import Secret
 from router.notices.webhook import Message, Webhook
 
@@ -29,7 +29,7 @@ class NoticeBoard:
 
     def __init__(self, *sources: Source) -> None:
         self._sources = sources
-        self._last: dict[tuple[bool, bool, str], Notice] = {}
+        self._last: dict[Place, Notice] = {}
 
     def __call__(self) -> Sequence[Notice]:
         """Everything that is broken now, the oldest trouble first."""
@@ -61,7 +61,7 @@ class Alerts:
     def __init__(self, notices: Notices, webhook: Webhook, clock: Callable[[], float] = time.time) -> None:
         self._notices, self._webhook, self._clock = notices, webhook, clock
         self._address: Secret | None = None
-        self._known: dict[tuple[bool, bool, str], _Known] = {}
+        self._known: dict[Place, _Known] = {}
         self._is_wanted = asyncio.Event()
 
     def follow(self, address: Secret | None) -> None:

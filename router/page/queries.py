@@ -221,6 +221,7 @@ def _show_session(sums: SessionSums) -> JsonObject:
         "input_tokens": sums.input_tokens,
         "output_tokens": sums.output_tokens,
         "cost_usd": sums.cost_usd,
+        "list_usd": sums.list_usd,
         "unpriced": sums.unpriced,
         "seconds": sums.seconds,
         "partial": sums.is_partial,

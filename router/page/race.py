@@ -213,6 +213,7 @@ def _describe(exchange: Exchange, answer: Collected) -> JsonObject:
         "duration_ms": line.duration_ms,
         "output_tokens": line.output_tokens,
         "cost_usd": line.cost_usd,
+        "billing": line.billing,
         "error": None if settled.ending.outcome is Outcome.SERVED else _word_failure(settled.ending, answer),
     }
 

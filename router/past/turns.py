@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from msgspec import Struct
 
-from router.contract.entry import Line
+from router.contract.entry import PLAN, Line
 from router.contract.past import name_hop
 from router.contract.request import Json, JsonObject
 from router.contract.words import NOBODY_SERVED, PERSONS_KINDS, Outcome, Tier, TurnKind
@@ -70,6 +70,11 @@ class Turn:
     input_tokens: int | None = None
     output_tokens: int | None = None
     cost_usd: float | None = None
+    uses_plan: bool = False
+    uses_tokens: bool = False
+    """Whether a plan paid for tokens of it, and whether any were paid by the token."""
+    list_usd: float | None = None
+    """What plans paid for, at list price."""
     lacks_cost: bool = False
     lacks_output: bool = False
     is_answered: bool = False
@@ -111,6 +116,11 @@ class Turn:
     def has_failed(self) -> bool:
         """Whether no target served its last call."""
         return self.outcome == Outcome.FAILED
+
+    @property
+    def billing(self) -> str | None:
+        """`plan` where plans paid for all its tokens."""
+        return PLAN if self.uses_plan and not self.uses_tokens else None
 
     @property
     def is_waiting(self) -> bool:
@@ -157,6 +167,8 @@ class Turn:
             "output_tokens": self.output_tokens,
             "cost_usd": self.cost_usd,
             "cost_is_partial": self.lacks_cost,
+            "billing": self.billing,
+            "list_usd": self.list_usd,
             "outcome": self.outcome,
             "status": self.status,
             "trouble": self.trouble or None,
@@ -247,6 +259,9 @@ class Turns:
         turn.output_tokens = _add(turn.output_tokens, line.output_tokens)
         turn.cost_usd = _add(turn.cost_usd, line.cost_usd)
         has_used, has_failed = line.output_tokens is not None, line.outcome in NOBODY_SERVED
+        turn.list_usd = _add(turn.list_usd, line.list_usd)
+        turn.uses_plan |= line.billing is not None
+        turn.uses_tokens |= has_used and line.billing != PLAN
         turn.lacks_cost |= lacks_cost(line)
         turn.lacks_output |= not has_used
         turn.is_answered |= has_used and not (has_failed and line.status >= _REFUSAL)

@@ -69,6 +69,8 @@ class Worth:
     redone_seconds: float = 0.0
     """Time that fast had worked on them."""
     redone_usd: float = 0.0
+    list_usd: float = 0.0
+    """What plans paid for, at list price: part of no other figure."""
     priced: int = 0
     unpriced: int = 0
     failed: int = 0
@@ -99,6 +101,7 @@ class Worth:
             "all_deep": self._show(self.seconds + self.saved_seconds, self.usd + self.known_saved_usd),
             "saved": self._show(self.saved_seconds, self.known_saved_usd),
             "redone": self.redone_as_json(),
+            "list_usd": round(self.list_usd, 8),
             "left_out": {"unpriced": self.unpriced, "refused": self.refused},
             "failed": self.failed,
             "sentence": self.sentence(),
@@ -120,6 +123,8 @@ class Worth:
         if self.unpriced:
             calls = "call" if self.unpriced == 1 else "calls"
             parts.append(f"the cost of {self.unpriced:,} {calls} is unknown")
+        if self.list_usd >= _LEAST_USD:
+            parts.append(f"what plans paid for is worth {say_usd(self.list_usd)} at list price")
         return "; ".join(parts)
 
     def _say_saved(self) -> str:
@@ -191,7 +196,7 @@ class Turn:
     __slots__ = (
         *("ask", "is_persons", "is_on_fast", "is_chosen", "decided", "words", "idea", "deep_target", "ratio", "sign"),
         *("calls", "failed", "refused", "unpriced", "fast_calls", "fast_priced", "deep_priced"),
-        *("fast_seconds", "fast_usd", "deep_seconds", "deep_usd"),
+        *("fast_seconds", "fast_usd", "deep_seconds", "deep_usd", "list_usd"),
     )
 
     def __init__(self, ask: SpentCall, kept: Kept | None, *, is_fast: bool, is_persons: bool) -> None:
@@ -206,7 +211,7 @@ class Turn:
         self.ratio = _read_ratio(ask, kept)
         self.sign: Redone | None = None
         self.calls = self.failed = self.refused = self.unpriced = self.fast_calls = self.fast_priced = self.deep_priced = 0
-        self.fast_seconds = self.fast_usd = self.deep_seconds = self.deep_usd = 0.0
+        self.fast_seconds = self.fast_usd = self.deep_seconds = self.deep_usd = self.list_usd = 0.0
 
     def measure(self, call: SpentCall, word: _Word) -> None:
         """Add what a call took and cost."""
@@ -217,6 +222,7 @@ class Turn:
             return
         self.calls += 1
         self.unpriced += call.is_unpriced
+        self.list_usd += call.list_usd or 0.0
         if word.is_fast and word.has_worked:
             self.fast_calls += 1
             self.fast_seconds += seconds
@@ -250,6 +256,7 @@ class Turn:
         worth.unpriced += self.unpriced
         worth.seconds += self.fast_seconds + self.deep_seconds
         worth.usd += self.fast_usd + self.deep_usd
+        worth.list_usd += self.list_usd
         worth.saved_seconds += saved_seconds
         worth.known_saved_usd += saved_usd
         if self.sign is not None:
@@ -344,7 +351,8 @@ class Account:
 def spend(line: Line, decision: str | None) -> SpentCall:
     """A call that has ended just now."""
     own = (line.caller, line.session, line.turn_kind, line.tier, line.outcome, line.duration_ms, line.cost_usd)
-    return SpentCall(*own, lacks_cost(line), decision, line.id, line.score, line.at, line.client, line.target, line.because)
+    asked = (line.id, line.score, line.at, line.client, line.target, line.because, line.list_usd)
+    return SpentCall(*own, lacks_cost(line), decision, *asked)
 
 
 def _read_ratio(call: SpentCall, kept: Kept | None) -> _Ratio:
@@ -359,7 +367,8 @@ def _read_ratio(call: SpentCall, kept: Kept | None) -> _Ratio:
     seconds = deep_seconds / fast_seconds
     if not (fast.has_price and deep.has_price):
         return _Ratio(seconds)
-    fast_usd, deep_usd = fast.usd + fast.usd_slope * long, deep.usd + deep.usd_slope * long
+    shadow = kept.shadow if kept is not None else {}
+    fast_usd, deep_usd = (0.0 if of.target in shadow else of.usd + of.usd_slope * long for of in (fast, deep))
     if not (0 <= fast_usd < math.inf and 0 <= deep_usd < math.inf):
         return _Ratio(seconds)
     return _Ratio(seconds, deep_usd / fast_usd) if fast_usd else _Ratio(seconds, usd_per_second=deep_usd / fast_seconds)

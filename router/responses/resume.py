@@ -9,6 +9,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from router.contract.caller import Caller
+from router.contract.credential import WRITTEN_HERE
 from router.contract.digits import with_digits
 from router.contract.errors import BadRequest, ItemForgotten, ResponseForgotten
 from router.contract.exchange import Exchange, HasBody, OffLoop
@@ -90,7 +91,8 @@ def _continue(
     body, is_large = continued.whole_body(reader=""), len(largest.raw) > LARGE_BYTES
     if view.operation is Operation.COMPACT:
         body = ask_for_summary(body)
-        return replace(view, body=body, raw=write_body(body, is_large=is_large), operation=Operation.CREATE)
+        headers = {**view.headers, WRITTEN_HERE: "summary"}
+        return replace(view, body=body, raw=write_body(body, is_large=is_large), operation=Operation.CREATE, headers=headers)
     if previous and stored is None:
         body = {**body, PREVIOUS: previous}
     elif stored is not None or any(continued.transcript().origins):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from router.contract.entry import Line, read_line
+from router.contract.entry import LINE_FIELDS, read_line
 from router.contract.notices import Notice
 from router.contract.request import Json, JsonObject, objects_in
 from router.past.turns import Begun, Turn
@@ -103,7 +103,7 @@ class FeedView:
         turn.place = str(call.get("replica") or "")
 
     def _end(self, row: JsonObject) -> None:
-        line = read_line(map(row.get, Line.__struct_fields__))
+        line = read_line(map(row.get, LINE_FIELDS))
         if line is None:
             return  # from an incompatible router
 

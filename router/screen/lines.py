@@ -177,7 +177,7 @@ class Layout:
         return f"{count(turn.input_tokens)}{gap}{self.style.arrow}{gap}{count(turn.output_tokens)}"
 
     def _cost(self, turn: Turn) -> str:
-        return money(turn.cost_usd, is_part=turn.lacks_cost, is_short=True)
+        return turn.billing or money(turn.cost_usd, is_part=turn.lacks_cost, is_short=True)
 
     def _why_text(self, turn: Turn) -> str:
         style = self.style

@@ -10,6 +10,7 @@ from router.contract.words import Tier
 
 _TIERS = {"auto": None, "fast": Tier.FAST, "deep": Tier.DEEP}
 _OF_TIERS = {name: name for name in _TIERS}
+_OWN_ENDINGS = tuple(f"-{name}" for name in _TIERS)
 _ALL = "*"
 
 
@@ -55,6 +56,11 @@ class ModelNames:
         patterns = ", ".join(pattern for pattern, _ in self._patterns)
         hint = f", or a name that matches {patterns}" if patterns else ""
         raise UnknownModel(f'model: unknown model "{name[:80]}". Known: {known}{hint}', param="model")
+
+    def is_own(self, name: str) -> bool:
+        """Whether a name is Tandem's, and not that of a model."""
+        short = name.rpartition("/")[2].lower()
+        return name in self._exact or short in self._exact or short.endswith(_OWN_ENDINGS)
 
     def listed(self) -> tuple[str, ...]:
         return tuple(self._exact)

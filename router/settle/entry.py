@@ -3,9 +3,10 @@
 from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from router.contract.decision import Decision
-from router.contract.entry import Attempt, Entry, Line
+from router.contract.entry import MIXED, PLAN, Attempt, Entry, Line
 from router.contract.errors import BudgetSpent, NotPermitted, RateLimited, RequestError, TandemError, TooManyJobs
 from router.contract.exchange import Exchange
 from router.contract.facts import (
@@ -70,22 +71,35 @@ class _NoUsage:
     input_tokens = cached_tokens = output_tokens = reasoning_tokens = is_estimated = None
 
 
+class _Paid(NamedTuple):
+    """The money of several attempts, under the names of one."""
+
+    cost_usd: float | None
+    billing: str | None = None
+    list_usd: float | None = None
+
+
 def write_entry(exchange: Exchange, settled: Settled, at: float) -> Entry:
     """`at` is the end; what the request never reached is null."""
     last, answer, newest = exchange.last, settled.answer, exchange.newest
     decided, opened, ended = last(Decided), last(AttemptOpened), last(AttemptEnded)
+    paid: Attempt | _Paid
     # The common case: one attempt, and no kind of fact twice.
     if ended is None or opened is None or len(newest) < len(exchange.journal) or not _WAITS.isdisjoint(newest):
         attempts, first_at, waits = _read_calls(exchange)
+        paid = _add_up(attempts, settled.ending)
     else:
-        attempts, first_at, waits = [ended.attempt], opened.at, ()
+        paid = own = ended.attempt
+        attempts, first_at, waits = [own], opened.at, ()
     decision: Decision | _NoDecision
     if decided is None:
         view, turn, decision = _read_undecided(exchange)
     else:
         view, decision = decided.view, decided.decision
         turn = decision.turn
-    line = _write_line(exchange, settled, at, view, turn, decision, opened, first_at, ended, attempts)
+    line = _write_line(exchange, settled, at, view, turn, decision, opened, first_at, ended, attempts, paid)
+    if paid.billing is not None:
+        line = replace(line, billing=paid.billing, list_usd=paid.list_usd)
     kept, places = None, None
     if decided is not None:
         dropped = opened.dropped if opened is not None else ()
@@ -116,9 +130,10 @@ def _write_line(
     first_at: float | None,
     ended: AttemptEnded | None,
     attempts: list[Attempt],
+    paid: Attempt | _Paid,
 ) -> Line:
     arrival, ending, began, ended_at = exchange.arrival, settled.ending, exchange.began, settled.at
-    because, error, token, count = decision.because, ending.error, exchange.last(FirstToken), len(attempts)
+    because, error, token = decision.because, ending.error, exchange.last(FirstToken)
     served = opened.target if opened is not None else None
     if opened is not None and opened.failed and isinstance(decision, Decision):
         because = because_served(decision, opened.target, opened.failed)
@@ -158,8 +173,8 @@ def _write_line(
         usage.output_tokens,
         usage.reasoning_tokens,
         usage.is_estimated,
-        attempts[0].cost_usd if count == 1 else _cost_of(attempts, ending),
-        count,
+        paid.cost_usd,
+        len(attempts),
     )
 
 
@@ -168,12 +183,19 @@ def _may_quote(error: TandemError) -> bool:
     return isinstance(error, RequestError) and not isinstance(error, (RateLimited, BudgetSpent, TooManyJobs, NotPermitted))
 
 
-def _cost_of(attempts: list[Attempt], ending: Ending) -> float | None:
-    """None unless every attempt's is known. The router's own answers are free."""
+def _add_up(attempts: list[Attempt], ending: Ending) -> _Paid:
+    """The cost is None unless every attempt's is known. The router's own answers are free."""
     if not attempts:
-        return 0.0 if ending.outcome is Outcome.SERVED else None
+        return _Paid(0.0 if ending.outcome is Outcome.SERVED else None)
     known = [attempt.cost_usd for attempt in attempts if attempt.cost_usd is not None]
-    return round(sum(known), 8) if len(known) == len(attempts) else None
+    listed = [attempt.list_usd for attempt in attempts if attempt.list_usd is not None]
+    used = {attempt.billing for attempt in attempts if attempt.usage is not None}
+    billing = PLAN if used == {PLAN} else MIXED if PLAN in used else None
+    return _Paid(
+        round(sum(known), 8) if len(known) == len(attempts) else None,
+        billing,
+        round(sum(listed), 8) if listed else None,
+    )
 
 
 def _read_calls(exchange: Exchange) -> tuple[list[Attempt], float | None, tuple[tuple[str, float], ...]]:

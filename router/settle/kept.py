@@ -62,6 +62,9 @@ class KeptDecision(Struct, frozen=True, omit_defaults=True):
     """The second opinion: the target that was or would be asked, the outcome, its worth and its expected cost."""
     edits: int = 0
     """Calls of the running turn before this one that changed a file."""
+    shadow: Mapping[str, float] = {}
+    """Plans that were used ahead of the clock, with the share of the list price that their tokens were weighed by. The USD of
+    such a target below are not paid by anybody."""
     fast: Projection | None = None
     """The cheapest open fast target, as a list: its name, the wait, seconds when the turn is quick, more seconds when it is
     long, USD when it is quick, more USD when it is long, whether its price is known, its learned ratios of calls and output,
@@ -91,7 +94,7 @@ _facts_of = attrgetter(
     *("tier", "targets", "decided_by", "prompt_tokens", "economics.usd_per_second"),
     *("opinions.insists", "opinions.ruled_out", "opinions.leans", "opinions.skipped", "spill"),
     *("signals.prompt.is_exact", "signals.prompt.late_range", "config_fingerprint", "weights_fingerprint", "second_opinion"),
-    "turn.trajectory.edits",
+    *("turn.trajectory.edits", "signals.shadow"),
 )
 """Read in one go: every request pays for it."""
 _UNKNOWN: dict[str, Any] = {"usage": None, "cost_usd": None}
@@ -163,7 +166,7 @@ def _explain(row: Mapping[str, Any], kept: KeptDecision) -> JsonObject:
         "prompt_tokens_exact": kept.prompt_tokens_exact,
         "prompt_tokens_range": explain_range(kept.prompt_tokens_range),
         **explain_opinions(opinions),
-        **explain_weighing(_weighing(kept), score, kept.decided_by, kept),
+        **explain_weighing(_weighing(kept), score, kept.decided_by, kept, kept.shadow),
         "second_opinion": explain_second_opinion(kept.second_opinion, kept),
         "config": kept.config,
         "weights": kept.weights,
@@ -175,6 +178,8 @@ def _explain(row: Mapping[str, Any], kept: KeptDecision) -> JsonObject:
         "overhead_ms": row["overhead_ms"],
         "queued": [{"target": target, "seconds": seconds} for target, seconds in kept.queued],
         "cost_usd": row["cost_usd"],
+        "billing": row["billing"],
+        "list_usd": row["list_usd"],
         "dropped": list(kept.dropped),
     }
 

@@ -4,10 +4,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from math import inf
 
-from msgspec.structs import astuple
-
 from router.contract.caller import Caller
-from router.contract.entry import COLUMNS, Entry
+from router.contract.entry import COLUMNS, Entry, values_of
 from router.contract.request import JsonObject
 
 _MAX_REMEMBERED = 512
@@ -21,7 +19,7 @@ Explain = Callable[[Row], JsonObject | None]
 
 def row_of(entry: Entry) -> Row:
     """The columns of a line, then decision and attempts as JSON, prompt and answer."""
-    return (*astuple(entry.line)[:-1], entry.decision, entry.attempts, entry.prompt_text, entry.answer_text)
+    return (*values_of(entry.line), entry.decision, entry.attempts, entry.prompt_text, entry.answer_text)
 
 
 class RecentEntries:

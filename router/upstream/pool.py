@@ -60,5 +60,5 @@ class Pool:
 
 def _write_head(request: UpstreamRequest, address: Address) -> bytes:
     first = f"{request.method} {address.path} HTTP/1.1\r\n".encode("latin-1", "replace")
-    ours = (("host", address.authority), ("user-agent", _USER_AGENT), ("accept-encoding", "identity"))
-    return first + write_fields((*ours, *request.headers))
+    named = (("user-agent", _USER_AGENT),) if request.names_tandem else ()
+    return first + write_fields((("host", address.authority), *named, ("accept-encoding", "identity"), *request.headers))

@@ -20,10 +20,12 @@ from router.contract.caller import LOCAL
 from router.contract.exchange import Exchange, Link, Observer, Observers, Part
 from router.contract.keys import OWN_ID, Key, digest_of, make_key
 from router.contract.opinions import Policy
+from router.contract.relay import Upstream
 from router.contract.rights import BOTH_TIERS, Rights
 from router.contract.spending import find_zone
 from router.contract.stores import StoreUnusable
 from router.contract.target import Target
+from router.contract.tracing import TraceHeaders
 from router.contract.words import NearBudget, Subagents, Tier
 from router.decide.opinions import Offsets, Rules
 from router.dialects.histories import Histories
@@ -259,33 +261,18 @@ def build_plan(loaded: LoadedConfig, state: State, clock: Callable[[], float] = 
     """What one config makes. It may take the place of another at any time (`House.swap`). The house has the same clock."""
     config, upstream = loaded.config, state.upstream
     keys = loaded.keys.with_own(state.own_key) if loaded.keys is not None and state.own_key is not None else loaded.keys
-    # The registry's classes share no base: each takes its own settings, which the config has checked.
-    adapters: dict[str, Any] = dict(ADAPTERS)
     targets = {plan.target.name: plan.target for plan in loaded.targets}
     trace = state.tracing.follow(loaded.trace_terms)
     state.observers.switch(Part.TRACES, on=trace is not None)
-    reachable = {
-        plan.target.name: Reachable(
-            plan.target,
-            adapters[plan.adapter](replace(plan.endpoint, is_traced=True) if trace else plan.endpoint, plan.settings, upstream),
-            plan.endpoint.model,
-            plan.fit,
-            plan.endpoint.api_key,
-            plan.endpoint.over_websocket,
-            plan.endpoint.secrets,
-            trace,
-            hides_limits=keys is not None,
-            health_path=plan.endpoint.health_path,
-        )
-        for plan in loaded.targets
-    }
+    models = ModelNames(config.models, tuple(targets), SHIPPED_MODELS, models_behind(_own_models(loaded)))
+    reachable = _reach(loaded, upstream, trace, models, hides_limits=keys is not None)
     rights = keys.rights if keys is not None else None
     policies = _choose_policies(loaded, rights, state.budgets)
     limits = _limit_callers(loaded, rights, state, policies)
     rules = _make_rules(loaded, policies, rights, state.offsets)
     return Plan(
         rules=rules,
-        models=ModelNames(config.models, tuple(targets), SHIPPED_MODELS, models_behind(_own_models(loaded))),
+        models=models,
         targets=targets,
         dispatcher=Dispatcher(reachable, max_response_bytes=config.limits.max_response_bytes, clock=clock, limits=limits),
         limits=config.limits,
@@ -308,6 +295,30 @@ def build_plan(loaded: LoadedConfig, state: State, clock: Callable[[], float] = 
             share=config.limits.share if keys is not None else 1.0,
         ),
     )
+
+
+def _reach(
+    loaded: LoadedConfig, upstream: Upstream, trace: TraceHeaders | None, models: ModelNames, *, hides_limits: bool
+) -> dict[str, Reachable]:
+    """The targets as dispatch reaches them."""
+    # The registry's classes share no base: each takes its own settings, which the config has checked.
+    adapters: dict[str, Any] = dict(ADAPTERS)
+    return {
+        plan.target.name: Reachable(
+            plan.target,
+            adapters[plan.adapter](replace(plan.endpoint, is_traced=True) if trace else plan.endpoint, plan.settings, upstream),
+            plan.endpoint.model,
+            plan.fit,
+            plan.endpoint.api_key,
+            plan.endpoint.over_websocket,
+            plan.endpoint.secrets,
+            trace,
+            hides_limits=hides_limits,
+            health_path=plan.endpoint.health_path,
+            is_own_name=models.is_own,
+        )
+        for plan in loaded.targets
+    }
 
 
 def _make_rules(

@@ -58,7 +58,7 @@ def list_panels(built: Built, is_ready: Callable[[], bool], admission: Admission
     return (
         Health(is_ready, built.group, built.notices),
         Site(house),
-        Models(house),
+        Models(house, admission),
         Explanations(house, state.entries),
         Stats(house, looks),
         SavingsFigures(Looks(partial(add_up_groups, ledger)) if ledger is not None else None),

@@ -6,7 +6,7 @@ from adapters.anthropic_http import AnthropicHttpAdapter
 from router.contract.relay import AdapterSettings, Endpoint, ExtraField, OutgoingRequest, RouteRequest
 from router.contract.secret import Secret
 from router.contract.target import Timeouts
-from router.contract.words import Dialect, Operation
+from router.contract.words import Dialect, Operation, Vendor
 from tests.adapters.wires import Wire
 from tests.tools.values import make_target, make_view
 
@@ -57,13 +57,15 @@ def test_a_key_that_each_caller_brings_is_never_prepared():
     wire = Wire()
     adapter = AnthropicHttpAdapter(Endpoint("m", "https://models.example", Secret("caller")), AdapterSettings(), wire)
 
+    target = make_target(speaks=frozenset({Dialect.MESSAGES}), accepts_keys_of=frozenset({Vendor.ANTHROPIC}))
+
     for key, name in (("one", "x-api-key"), ("sk-ant-oat-two", "authorization")):
         view = make_view(
             {"messages": [{"role": "user", "content": "x"}], "max_tokens": 9},
             Dialect.MESSAGES,
             {"authorization": f"Bearer {key}"},
         )
-        adapter.open(OutgoingRequest(view, make_target(), Dialect.MESSAGES, b"{}", 1), None)
+        adapter.open(OutgoingRequest(view, target, Dialect.MESSAGES, b"{}", 1), None)
         assert dict(wire.sent.headers)[name].endswith(key)
 
     (prepared,) = wire.prepared

@@ -3,7 +3,7 @@
 import pytest
 
 from policies.learned import find_weights
-from policies.wording import read_shapes, say_size
+from policies.wording import read_shapes, say_continued, say_size
 from router.sense.features import read_features
 
 
@@ -33,7 +33,9 @@ def test_an_idea_that_points_the_other_way_is_not_named():
     [
         ("what is a monad?", {"what": -1.0}, "quick question"),
         ("why do we add two here?", {"add": -1.0}, "quick question"),
-        ("can you add a comment?", {"add": -1.0}, "quick edit"),
+        ("can you add a comment?", {"add": -1.0, "asked as a question": -0.9}, "quick turn"),
+        ("add a comment", {"add": -1.0}, "quick edit"),
+        ("can you explain the comment in line 366", {"comment": -1.0}, "quick turn"),
         ("run the tests", {"run": -1.0}, "quick command"),
         ("i will run the server myself, tell me later what I should be able to test with it", {"run": -1.0}, "quick turn"),
         ("the title is in the wrong column", {"title": -1.0, "column": -0.8}, "quick turn"),
@@ -63,3 +65,10 @@ def test_the_shape_of_a_text_is_named_where_it_carried_the_sum():
     assert say("x", 2.0, **{"a long message": 2.0, "migrate": 0.6}) == "looks like a long task: migrate, a long message"
     assert say("x", -3.0, **{"few words": -2.0}) == "looks like a quick turn: few words"
     assert say("x", -3.0, **{"few words": -2.0, "rename": -0.6}) == "looks like a quick edit: rename"
+
+
+@pytest.mark.parametrize(
+    ("odds", "told"), [(-1.6, "continues a quick turn"), (-0.1, "continues what may be long"), (0.0, "continues a long task")]
+)
+def test_words_that_point_back_look_like_what_they_point_at(odds, told):
+    assert say_continued(odds) == told

@@ -12,6 +12,7 @@ from pathlib import Path
 from msgspec import structs
 
 from router.config.load import check_config
+from router.contract.decision import ESTIMATE
 from router.contract.entry import Attempt
 from router.contract.errors import TandemError
 from router.contract.exchange import Arrival, Deadline, Exchange, Link, Observers, Part
@@ -183,6 +184,7 @@ def show(
         began_on=began,
         cached_tokens=decision.turn.position.warm.get(decision.targets[0], 0),
         session=session,
+        score=decision.score if decision.decided_by == ESTIMATE else None,
     )
 
 

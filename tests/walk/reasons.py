@@ -15,6 +15,7 @@ _SMALL = re.compile(
     r"(?:looks like |it's )?an? ?(?:quick|small|short) |(?:quick|small|short) (?:edit|question|check|text|turn)"
 )
 _LONG = re.compile(r"(?:looks like )?(?:a )?long task")
+_LOOKS_LONG = re.compile(r"looks like a long task|continues a long task")
 _CHANGED = re.compile(r"quick edit")
 _TURNED = re.compile(r"[;,] (?:but|so|yet|and yet) | but ")
 _WRONG = re.compile(r"gone wrong|went wrong|you said .*(?:wrong|failed|broke)|you corrected")
@@ -55,6 +56,7 @@ class Shown:
     cached_tokens: int | None = None
     """Cached at the chosen target."""
     session: str = ""
+    score: float | None = None
 
     @property
     def parts(self) -> list[str]:
@@ -78,6 +80,10 @@ def _quick_alone_on_deep(shown: Shown) -> bool:
 
 def _long_alone_on_fast(shown: Shown) -> bool:
     return shown.tier == "fast" and bool(_LONG.match(shown.parts[0])) and shown.is_alone
+
+
+def _long_below_even(shown: Shown) -> bool:
+    return shown.score is not None and shown.score < 0.5 and bool(_LOOKS_LONG.search(shown.because))
 
 
 def _follows_another_tier(shown: Shown) -> bool:
@@ -150,6 +156,7 @@ def _persons_turn_as_side_request(shown: Shown) -> bool:
 RULES: dict[str, Callable[[Shown], bool]] = {
     "looks quick or small, alone, on deep": _quick_alone_on_deep,
     "looks like a long task, alone, on fast": _long_alone_on_fast,
+    "looks like a long task below an even chance": _long_below_even,
     "follows the last turn, on another tier than that turn's": _follows_another_tier,
     "follows the last turn, where there was none": _follows_nothing,
     "nothing to do, for a message that somebody typed": _nothing_to_do,

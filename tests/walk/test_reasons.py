@@ -121,6 +121,7 @@ FALSE = [
     Shown("bump it", "deep", "looks like a quick edit: bump"),
     Shown("what is x", "deep", "looks like a quick question: what is; looks like a small check"),
     Shown("migrate all", "fast", "looks like a long task: migrate, all"),
+    Shown("add tests", "deep", "looks like a long task: tests", score=0.44),
     Shown("yes", "fast", "unclear; follows the last turn", last_tiers=AFTER_DEEP),
     Shown("yes", "fast", "unclear; follows the last turn"),
     Shown("hi", "fast", "nothing to do in this message"),
@@ -142,7 +143,8 @@ TRUE = [
     Shown("bump it", "fast", "looks like a quick edit: bump"),
     Shown("bump it", "deep", "looks like a quick edit: bump; fast would not be done much sooner"),
     Shown("bump it", "deep", "looks like a quick edit; simulated-fast would keep you waiting 30 s, so deep is done sooner"),
-    Shown("migrate all", "deep", "looks like a long task: migrate, all"),
+    Shown("migrate all", "deep", "looks like a long task: migrate, all", score=0.9),
+    Shown("add tests", "deep", "may be long (44 %; fast takes what is under 22 %): tests", score=0.44),
     Shown("migrate all", "fast", "looks like a long task; deep is out for now (sage: closed), so fast serves this"),
     Shown("yes", "deep", "unclear; follows the last turn", last_tiers=AFTER_DEEP),
     Shown(

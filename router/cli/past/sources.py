@@ -14,7 +14,7 @@ import msgspec
 from router.cli import Ended
 from router.cli.asking import Refused, Unreachable, ask_object, explain_refusal
 from router.cli.common import say
-from router.contract.entry import Line, read_line
+from router.contract.entry import LINE_FIELDS, read_line
 from router.contract.past import CallSums, SessionSums
 from router.contract.request import JsonObject
 from router.contract.stores import StoreUnusable
@@ -64,7 +64,7 @@ class Past:
         calls = [
             Call(line, Kept(tier=call["decided"]), Tier(mark) if (mark := call.get("should_be")) else None)
             for call in told["calls"]
-            if (line := read_line(map(call.get, Line.__struct_fields__))) is not None
+            if (line := read_line(map(call.get, LINE_FIELDS))) is not None
         ]
         return calls, {(one["caller"], one["session"]): one["turns"] for one in told["earlier"]}
 

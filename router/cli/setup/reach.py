@@ -41,8 +41,7 @@ def ask_router(address: str, key: ClientKey | None) -> dict[str, int] | None:
     opener = urllib.request.build_opener(*([urllib.request.ProxyHandler({})] if is_here else []))
     request = urllib.request.Request(f"{address}/v1/models")  # noqa: S310  the scheme was checked
     if key is not None and key.value:
-        if address.startswith("http:") and not is_here:
-            say(f"{address} is not encrypted: anybody on the way can read the key. Use https")
+        warn_if_readable(address, "key")
         # Redirects must not receive the key.
         request.add_unredirected_header("Authorization", f"Bearer {key.value}")
     elif key is not None:
@@ -59,6 +58,11 @@ def ask_router(address: str, key: ClientKey | None) -> dict[str, int] | None:
         why = _explain(error, address)
     say(f"{why}: windows are taken from the config here")
     return None
+
+
+def warn_if_readable(address: str, what: str) -> None:
+    if address.startswith("http:") and urlsplit(address).hostname not in _HERE:
+        say(f"{address} is not encrypted: anybody on the way can read the {what}. Use https")
 
 
 def _explain_status(status: int, address: str, key: ClientKey | None) -> None:

@@ -10,11 +10,14 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from router.contract.credential import credential_for
+from router.contract.errors import TandemError
 from router.contract.exchange import Exchange
-from router.contract.facts import LimitsTold, Read
+from router.contract.facts import LimitsTold, PlanTold, Read
 from router.contract.request import RequestView
 from router.contract.signals import Signals
 from router.contract.target import LimitWindow, Target, TargetStatus
+from router.dispatch.live.plan_windows import PLAN_HEADERS
+from router.dispatch.live.plans import Plans
 from router.dispatch.live.waits import read_wait
 
 _ENDINGS = (
@@ -33,6 +36,8 @@ LIMIT_HEADERS = frozenset(
 token, Together and OpenRouter without either, Anthropic in its own order. `reset` for `remaining` gives the time of the reset,
 `limit` the whole amount.
 """
+REPORTED = LIMIT_HEADERS | PLAN_HEADERS
+"""An answer with one of these is read for limits or a plan's windows."""
 _OF_ANSWER = re.compile("generated|output")
 _FILLS_STEADILY = re.compile(r"anthropic-.*|x-ratelimit-remaining-(?:requests|tokens)")
 _DURATION = re.compile(r"[0-9.]+[a-z].*")
@@ -83,13 +88,15 @@ def refused_wait(windows: tuple[LimitWindow, ...], now: float) -> float:
 class RateLimits:
     def __init__(self) -> None:
         self.told: dict[_Place, tuple[LimitWindow, ...]] = {}
-        """Empty if no target reports limits: decisions then skip the check."""
+        self.plans = Plans()
+        self.is_on = False
+        """Whether a target ever reported limits or a plan's windows: decisions skip the check until then."""
 
     def note(self, exchange: Exchange, fact: LimitsTold) -> None:
         read = exchange.last(Read)
         key = _key_of(fact.target, read.view if read is not None else None)
         self.told.pop(key, None)
-        self.told[key] = fact.windows
+        self.told[key], self.is_on = fact.windows, True
         if len(self.told) > _MAX_KEPT:
             del self.told[next(iter(self.told))]
 
@@ -102,15 +109,28 @@ class RateLimits:
                 window._replace(left=window.left - (prompt_tokens if window.counts_prompt else 1)) for window in windows
             )
 
+    def note_plan(self, exchange: Exchange, fact: PlanTold) -> None:
+        self.is_on = True
+        self.plans.note(exchange, fact)
+
+    def refuse_plan(self, exchange: Exchange, target: Target, error: TandemError, now: float) -> bool:
+        """Take a refusal of a caller's plan. Returns whether it concerns that caller alone."""
+        self.is_on = True
+        return self.plans.refuse(exchange, target, error, now)
+
     def close(self, exchange: Exchange, target: Target, until: float) -> None:
         """Note a refusal for one of several keys: nothing is left until then."""
         self.note(exchange, LimitsTold(target, (LimitWindow(0, until, counts_prompt=False),)))
 
     def apply(self, signals: Signals, view: RequestView, now: float) -> Signals:
         """Add the wait for a limit to each target with too little left for this request."""
-        tokens, statuses = signals.prompt.tokens, signals.statuses
+        tokens, statuses, shadow = signals.prompt.tokens, signals.statuses, dict[str, float]()
         limited = {name: self._with_limits(status, view, tokens, now) for name, status in statuses.items()}
-        return replace(signals, statuses=limited) if limited != statuses else signals
+        for name, status in limited.items() if len(self.plans) else ():
+            if status.target.is_plan:
+                limited[name], share = self.plans.apply(status, view, signals.turn, now)
+                shadow |= {name: share} if share else {}
+        return replace(signals, statuses=limited, shadow=shadow) if limited != statuses else signals
 
     def _with_limits(self, status: TargetStatus, view: RequestView, tokens: int, now: float) -> TargetStatus:
         key = _key_of(status.target, view)

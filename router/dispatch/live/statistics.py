@@ -18,7 +18,17 @@ from router.contract.errors import (
     UpstreamUnreachable,
 )
 from router.contract.exchange import Exchange, Handler
-from router.contract.facts import AttemptEnded, AttemptOpened, Decided, Fact, FirstToken, LimitsTold, QuestionEnded, Read
+from router.contract.facts import (
+    AttemptEnded,
+    AttemptOpened,
+    Decided,
+    Fact,
+    FirstToken,
+    LimitsTold,
+    PlanTold,
+    QuestionEnded,
+    Read,
+)
 from router.contract.messages import Messages
 from router.contract.request import RequestView
 from router.contract.signals import Signals
@@ -104,7 +114,7 @@ class LiveStatistics(LiveTargets):
 
     def apply_limits(self, signals: Signals, view: RequestView, now: float) -> Signals:
         """Add this request's waits for told limits and for quotas."""
-        if self.limits.told:
+        if self.limits.is_on:
             signals = self.limits.apply(signals, view, now)
         return self.queues.apply(signals, view, now) if self.queues.is_on else signals
 
@@ -204,6 +214,7 @@ class LiveStatistics(LiveTargets):
             FirstToken: self._begin,
             AttemptEnded: self._end,
             LimitsTold: self.limits.note,
+            PlanTold: self.limits.note_plan,
         }
 
     def _open(self, exchange: Exchange, fact: AttemptOpened) -> None:
@@ -215,7 +226,7 @@ class LiveStatistics(LiveTargets):
             if not circuit.probe and (circuit.is_open or circuit.closed_until > fact.at):
                 circuit.probe = exchange.id if exchange.arrival.passed is None else ""
                 self._fresh_until = _NEVER
-        if self.limits.told and (decided := exchange.last(Decided)) is not None:
+        if self.limits.is_on and (decided := exchange.last(Decided)) is not None:
             self.limits.spend(exchange, fact.target, decided.decision.prompt_tokens)
         if read is not None and read.view.is_streaming:
             decided = exchange.last(Decided)
@@ -273,6 +284,8 @@ class LiveStatistics(LiveTargets):
             return  # another of its routes
         if error is None and fact.attempt.error is None:
             self._note_served(live, exchange, opened_at, fact.at)
+            if live.target.is_plan:
+                self.limits.plans.serve(exchange, live.target, fact.at)
             if live.window.doubt(fact.usage):
                 self._list_windows()
         elif isinstance(error, UpstreamLoading):
@@ -286,7 +299,7 @@ class LiveStatistics(LiveTargets):
         if circuit.probe == exchange.id:
             circuit.probe = ""
         live.wake()
-        has_news = live.window.is_told or circuit.loading_until > fact.at
+        has_news = live.window.is_told or circuit.loading_until > fact.at or self.limits.plans.has_trouble(live.target.name)
         live.is_watched = bool(circuit.probe or circuit.failures or live.queue.most or has_news)
         self._fresh_until = _NEVER  # the next decision must see this
 
@@ -307,6 +320,8 @@ class LiveStatistics(LiveTargets):
 
     def _note_failed(self, live: LiveTarget, exchange: Exchange, error: TandemError, now: float) -> None:
         seconds = error.retry_after_seconds
+        if live.target.is_plan and self.limits.refuse_plan(exchange, live.target, error, now):
+            return
         if live.target.takes_callers_key and error.status == _TOO_MANY:  # one caller's limit
             if seconds:
                 self.limits.close(exchange, live.target, now + seconds)

@@ -22,7 +22,7 @@ def find_troubles(live: LiveStatistics, targets: Mapping[str, Target], now: floa
         kind, text, hint = _describe(known, now)
         text += f"; no {tier} target is left" if is_alone else ""
         notices.append(Notice(kind, name, time_of_day - (now - known.circuit.failing_since), f"{name}: {text}", hint))
-    return notices
+    return [*notices, *live.limits.plans.find_troubles(targets)]
 
 
 def _is_out(known: LiveTarget, now: float) -> bool:

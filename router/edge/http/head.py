@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from router.contract.errors import BadRequest
+from router.dialects.as_sent import QUERY
 from router.edge.routes import ROUTES, Head, read_length
 
 AnyHead = TypeVar("AnyHead", bound=Head)
@@ -74,8 +75,10 @@ def parse_head(raw: bytes) -> RequestHead:
         raise BadRequest(INVALID) from error
     if b"#" in lines.url:
         raise BadRequest("the request target must be a path")
-    path = lines.url.partition(b"?")[0].decode("latin-1")
+    path, _, query = lines.url.decode("latin-1").partition("?")
     head = _read_fields(RequestHead, parser.get_method().decode("latin-1"), path, lines.fields, len(raw))
+    if query:
+        head.headers = {**head.headers, QUERY: query}
     version = head.version = parser.get_http_version()
     is_new = head.reads_chunks = version != "1.0"
     head.keeps_alive = is_new and parser.should_keep_alive()
@@ -89,7 +92,10 @@ def read_scope(scope: MutableMapping[str, Any]) -> Head:
     fields = [part for pair in scope["headers"] for part in pair]
     target = len(scope["raw_path"]) + len(scope["query_string"]) + bool(scope["query_string"])
     around = len(f"{scope['method']}  HTTP/1.1\r\n\r\n") + len(": \r\n") * len(scope["headers"])
-    return _read_fields(Head, scope["method"], scope["path"], fields, target + around + sum(map(len, fields)))
+    head = _read_fields(Head, scope["method"], scope["path"], fields, target + around + sum(map(len, fields)))
+    if scope["query_string"]:
+        head.headers = {**head.headers, QUERY: scope["query_string"].decode("latin-1")}
+    return head
 
 
 def _read_fields(kind: type[AnyHead], method: str, path: str, fields: list[bytes], size: int) -> AnyHead:

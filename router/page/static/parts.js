@@ -144,7 +144,7 @@ class TurnRow extends Component {
         <td class="c-calls number">${turn.calls || words.NOTHING}</td>
         <td class="c-first number">${words.seconds(turn.first_seconds)}</td>
         <td class="c-took number">${words.seconds(turn.seconds)}</td>
-        <td class="c-cost number">${words.usd(turn.cost_usd)}${turn.cost_is_partial && turn.cost_usd != null ? "+" : ""}</td>
+        <td class="c-cost number" title=${words.worth(turn.list_usd)}>${words.cost(turn)}${turn.cost_is_partial && turn.cost_usd != null ? "+" : ""}</td>
       </tr>`;
   }
 }

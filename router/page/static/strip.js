@@ -12,7 +12,7 @@ const sentence = (row) =>
     row.tier ?? "no tier",
     words.kind(row.turn_kind),
     words.milliseconds(row.duration_ms),
-    words.usd(row.cost_usd),
+    words.cost(row),
     row.trouble,
     row.hop ? `moved ${row.hop}` : "",
   ]

@@ -29,6 +29,12 @@ export function usd(value) {
   return `${sign}$${size.toLocaleString("en", { minimumFractionDigits: 2, maximumFractionDigits: 2 })}`;
 }
 
+/** What a call or a turn cost. A plan is paid elsewhere: its tokens cost nothing more. */
+export const cost = (row) => (row?.billing === "plan" ? "plan" : usd(row?.cost_usd));
+
+/** What plans paid for; empty without any. */
+export const worth = (value, before = "") => (isNumber(value) && value > 0 ? `${before}worth ${usd(value)} at list price` : "");
+
 export function count(value) {
   if (!isNumber(value)) return NOTHING;
   const size = Math.abs(value);

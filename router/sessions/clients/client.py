@@ -41,7 +41,8 @@ class ModelList:
     """The query parameter that only this client sends."""
     stored: Path
     """Where `tandem connect` keeps the client's entries by our names."""
-    write: Callable[[Mapping[str, JsonObject], Sequence[ListedModel]], JsonObject]
+    write: Callable[[Mapping[str, JsonObject], Sequence[ListedModel], Sequence[JsonObject]], JsonObject]
+    """Takes the stored entries, our names, and the entries of the caller's plan."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,10 +62,24 @@ def _is_same(model: str, slug: str) -> bool:
     return re.fullmatch(rf"(?:.*/)?{re.escape(slug)}(?:-\d{{4}}.*)?", model) is not None
 
 
-def write_models(known: Mapping[str, JsonObject], models: Sequence[ListedModel]) -> JsonObject:
-    """The list that Codex reads: without it, it drops `apply_patch`, guesses the window and sends no effort."""
+def write_models(
+    known: Mapping[str, JsonObject], models: Sequence[ListedModel], theirs: Sequence[JsonObject] = ()
+) -> JsonObject:
+    """The list that Codex reads: without it, it drops `apply_patch`, guesses the window and sends no effort.
+
+    The entries of a plan come first, as they are. Ours are then copies of the plan's first model, with the tools in its form.
+    """
+    if listed := [entry for entry in theirs if entry.get("visibility") == "list"]:
+        copied = min(listed, key=_priority_of) | {"availability_nux": None, "upgrade": None}
+        known = dict.fromkeys((model.name for model in models), copied)
     shown = [model for model in models if model.name in known]
-    return {"models": [_write_entry(known[model.name], model, priority) for priority, model in enumerate(shown, 1)]}
+    first = max(map(_priority_of, theirs), default=0) + 1
+    own = [_write_entry(known[model.name], model, priority) for priority, model in enumerate(shown, first)]
+    return {"models": [*theirs, *own]}
+
+
+def _priority_of(entry: JsonObject) -> int:
+    return priority if isinstance(priority := entry.get("priority"), int) else 0
 
 
 def _write_entry(known: JsonObject, model: ListedModel, priority: int) -> JsonObject:

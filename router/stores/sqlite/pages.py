@@ -74,7 +74,7 @@ _SESSIONS = f"""
     SELECT caller, session, max(client), min(at), max(at + duration_ms / 1000), count(*), sum({IS_TURN}),
         sum({IS_TURN} AND tier IS '{Tier.FAST}'), sum({IS_TURN} AND tier IS '{Tier.DEEP}'),
         sum(input_tokens), sum(output_tokens), sum(cost_usd), sum({UNPRICED}),
-        sum(duration_ms) / 1000
+        sum(duration_ms) / 1000, sum(list_usd)
     FROM entries WHERE at >= ? AND sequence >= ? AND session IN ({{marks}}) AND (? IS NULL OR +caller = ?)
     GROUP BY caller, session
     ORDER BY max(sequence) DESC LIMIT ?
@@ -151,7 +151,7 @@ def _sum_up(
     rows = database.execute(_SESSIONS.format(marks=marks), (since, first, *names, caller, caller, limit)).fetchall()
     ways = database.execute(_WAYS.format(marks=marks), (since, first, *names))
     moved = {(of, session): len(_MOVED.findall(way)) for of, session, way in ways}
-    return [SessionSums._make((*row, moved.get(row[:2], 0), False)) for row in rows]
+    return [SessionSums._make((*row[:-1], moved.get(row[:2], 0), False, row[-1])) for row in rows]
 
 
 def _sum_up_session(database: sqlite3.Connection, session: str, caller: str) -> list[SessionSums]:

@@ -82,7 +82,7 @@ _SPENT_CALLS = f"""
         CASE WHEN cost_usd BETWEEN 0 AND 1e12 THEN cost_usd END, {UNPRICED},
         CASE WHEN {_OF_ASKS} OR tier IS '{Tier.DEEP}' THEN decision END, CASE WHEN {_OF_ASKS} THEN id END,
         CASE WHEN {_OF_ASKS} AND score BETWEEN 0 AND 1 THEN score END, at, client, target,
-        CASE WHEN {_OF_ASKS} THEN because END
+        CASE WHEN {_OF_ASKS} THEN because END, CASE WHEN list_usd BETWEEN 0 AND 1e12 THEN list_usd END
     FROM entries WHERE sequence > :cut AND +at >= :since AND (:caller IS NULL OR +caller = :caller)
         AND sequence >= CASE WHEN :since > 0 THEN (SELECT min(+sequence) FROM entries WHERE at >= :since) ELSE 0 END
         AND typeof(id) || typeof(caller) = 'texttext' AND typeof(session) != 'blob'
@@ -101,7 +101,8 @@ _SUMS = f"""
     SELECT date(at, 'unixepoch', 'localtime'), client, tier, sum({IS_TURN}), count(*), sum(input_tokens),
         sum(output_tokens), sum(cost_usd), sum({UNPRICED}), ifnull(sum(duration_ms) FILTER (WHERE {_IS_SERVED}), 0.0) / 1000,
         sum(ttft_ms) / 1000, count(ttft_ms), sum(outcome IN ('{Outcome.ABANDONED}', '{Outcome.INTERRUPTED}')),
-        sum(outcome = '{Outcome.FAILED}'), sum(outcome = '{Outcome.REFUSED}'), caller
+        sum(outcome = '{Outcome.FAILED}'), sum(outcome = '{Outcome.REFUSED}'), caller,
+        sum(list_usd)
     FROM entries WHERE at >= :since AND (:caller IS NULL OR +caller = :caller)
         AND (tier IS NOT NULL OR outcome != '{Outcome.SERVED}') GROUP BY 1, 2, 3, +caller
 """  # noqa: S608  fixed names

@@ -9,6 +9,7 @@ from contextlib import closing
 
 import pytest
 
+import router.cli.setup.reach
 from router.cli import main
 from router.edge.catalogue import StoredEntries
 from router.sessions.clients.codex import STORED_MODELS
@@ -244,6 +245,17 @@ def test_what_cannot_keep_a_login_is_told(home, capsys, config, arguments, words
 
     assert words in capsys.readouterr().err
     assert not (home / ".claude").exists()
+
+
+@pytest.mark.parametrize("url", ["http://router.invalid:4000", "https://router.invalid:4000", "http://localhost:9"])
+def test_a_login_that_would_travel_unencrypted_is_warned_of(home, capsys, monkeypatch, url):
+    install(home, "claude")
+    monkeypatch.setattr(router.cli.setup.reach, "_ASK_SECONDS", 0.05)
+
+    assert main(["connect", "claude-code", "--keep-login", "--yes", "--url", url]) == 0
+
+    warning = f"{url} is not encrypted: anybody on the way can read the login. Use https"
+    assert (warning in capsys.readouterr().err) is (url == "http://router.invalid:4000")
 
 
 def test_a_client_without_a_login_is_connected_and_told_how_to_log_in(home, capsys):

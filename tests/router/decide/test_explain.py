@@ -60,6 +60,10 @@ def test_other_evidence_follows_where_it_points_the_same_way():
             [Lean(-0.2, "continues what may be long", names_turn=True)],
             "continues what may be long (45 %; fast takes what is under 25 %)",
         ),
+        (
+            [Lean(0.2, "continues a long task", names_turn=True), Lean(-0.4, "reasoning effort is low")],
+            "continues what may be long (45 %; fast takes what is under 25 %)",
+        ),
         ([Lean(0.4, "looks like a long task: tests", names_turn=True)], "looks like a long task: tests"),
     ],
 )
@@ -134,7 +138,7 @@ def test_a_tier_that_is_out_is_named_with_its_reason_and_who_serves():
         RuleOut("elder", "quota spent", lasting=False),
     ]
 
-    assert because_out(Tier.FAST, reasons, Opinions(leans=(("p", LOOKS_LONG),)), 0.95) == (
+    assert because_out(Tier.FAST, reasons, Opinions(leans=(("p", LOOKS_LONG),)), 0.95, "spark") == (
         "looks like a long task: migrate; deep is out for now (sage asked to be retried in 42 s, elder: quota spent), "
         "so fast serves this"
     )

@@ -129,7 +129,8 @@ async def test_an_error_before_the_model_begins_is_a_refusal_with_the_status_tha
     held = Held(dialect).add(*pieces, frame)
 
     assert held.passed == []
-    ((found, error),) = held.refused
+    ((found, error, told),) = held.refused
+    assert told == b"".join((*pieces, frame))
     assert found == status
     assert message is None or error["message"] == message
 

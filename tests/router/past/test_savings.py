@@ -97,6 +97,7 @@ def test_a_known_history_is_worth_what_was_worked_out_by_hand(ledger):
             "asked_for_deep": 1,
             "asked_again": 1,
         },
+        "list_usd": 0.0,
         "left_out": {"unpriced": 1, "refused": 1},
         "sentence": "$0.052 and about 1 min less than all on deep; 3 turns were redone (6.2 s); the cost of 1 call is unknown",
     }

@@ -379,4 +379,6 @@ def test_each_field_of_a_line_has_its_own_value():
         "tokens_estimated": True,
         "cost_usd": 0.5,
         "attempts": 1,
+        "billing": None,
+        "list_usd": None,
     }

@@ -22,7 +22,9 @@ from tests.tools.kept import ATTEMPTS, LINE
 from tests.tools.values import PRICE, ask, make_signals, make_target, stand
 
 TOLD_BY_THE_LINE = (
+    "billing",
     "caller",
+    "list_usd",
     "request_id",
     "queued",
     "outcome",

@@ -76,7 +76,7 @@ function Side({ tier, side, race, other }) {
           of=${[
             ["First token", words.milliseconds(done?.ttft_ms ?? side?.firstMs)],
             ["Tokens out", words.count(done?.output_tokens)],
-            ["Cost", words.usd(done?.cost_usd)],
+            ["Cost", words.cost(done)],
             ...(done?.id ? [["Call", html`<a href=${link("turn", done.id)}>show</a>`]] : []),
           ]}
         />

@@ -50,7 +50,7 @@ function Shown({ id, found }) {
           ["Calls", session.calls],
           ["Tokens in → out", inOut(session.input_tokens, session.output_tokens)],
           ["Time of all calls", words.seconds(session.seconds)],
-          ["Cost", words.usd(session.cost_usd)],
+          ["Cost", `${words.usd(session.cost_usd)}${words.worth(session.list_usd, ", ")}`],
         ]}
       />
       <div class="block">

@@ -21,7 +21,7 @@ const Cards = ({ worth, scope }) => {
   const { spent, saved, redone, left_out: leftOut } = worth;
   return html`
     <div class="figures cards">
-      <${Card} name="spent" label="Spent" value=${words.usd(spent.usd)} href=${addressOf("turns", scope)}>${words.many(worth.turns, "turn")}, ${words.seconds(spent.seconds)} of work${leftOut.unpriced ? `; ${words.many(leftOut.unpriced, "call")} without a price left out` : ""}<//>
+      <${Card} name="spent" label="Spent" value=${words.usd(spent.usd)} href=${addressOf("turns", scope)}>${words.many(worth.turns, "turn")}, ${words.seconds(spent.seconds)} of work${leftOut.unpriced ? `; ${words.many(leftOut.unpriced, "call")} without a price left out` : ""}${worth.list_usd > 0 ? `; plans paid for what is ${words.worth(worth.list_usd)}` : ""}<//>
       <${Card} name="saved" label="Saved" value=${words.usd(saved.usd)} href=${addressOf("savings", scope)}>${worth.sentence}<//>
       <${Card} name="fast" label="On fast" value=${words.percent(worth.turns ? worth.fast_turns / worth.turns : null)} href=${addressOf("turns", scope, { tier: "fast" })}>${words.whole(worth.fast_turns)} of ${words.many(worth.turns, "turn")}<//>
       <${Card} name="redone" label="Redone" value=${words.whole(redone.turns)} href=${addressOf("savings", scope)}>${redone.turns ? `fast had worked on them for ${words.seconds(redone.seconds)}` : "marked, moved up or asked again"}<//>

@@ -122,7 +122,7 @@ const Attempts = ({ found }) => html`
             (attempt, index) => html`<tr data-attempt=${index}>
               <td>${attempt.target}${attempt.is_question ? html` <span class="muted">second opinion</span>` : null}</td>
               <td>${attempt.error ? html`<span class="bad">${attempt.status ?? ""} ${attempt.error.replaceAll("_", " ")}</span>` : (attempt.status ?? "no answer")}</td>
-              ${numbers(words.seconds(attempt.seconds), inOut(attempt.usage?.input_tokens, attempt.usage?.output_tokens), words.usd(attempt.cost_usd))}
+              ${numbers(words.seconds(attempt.seconds), inOut(attempt.usage?.input_tokens, attempt.usage?.output_tokens), words.cost(attempt))}
             </tr>`,
           )}
         <//>`
@@ -174,7 +174,7 @@ const Calls = ({ rows, id }) => html`
           <td class="muted">${words.kind(row.turn_kind)}</td>
           <td><${Served} of=${row} /> ${row.target ?? ""}</td>
           <td class="says"><${Sentence} of=${row} /></td>
-          ${numbers(words.milliseconds(row.ttft_ms), words.milliseconds(row.duration_ms), inOut(row.input_tokens, row.output_tokens), words.usd(row.cost_usd))}
+          ${numbers(words.milliseconds(row.ttft_ms), words.milliseconds(row.duration_ms), inOut(row.input_tokens, row.output_tokens), words.cost(row))}
         </tr>`,
       )}
     <//>
@@ -259,7 +259,7 @@ function Shown({ id, value, again }) {
           ["Took", words.seconds(turn.seconds), "all its calls together"],
           ["Of that, Tandem", words.milliseconds(rows.reduce((sum, row) => sum + (row.overhead_ms ?? 0), 0)), "what the router itself added"],
           ["Tokens in → out", inOut(turn.input_tokens, turn.output_tokens)],
-          ["Cost", `${words.usd(turn.cost_usd)}${turn.cost_is_partial && turn.cost_usd != null ? "+" : ""}`],
+          ["Cost", `${words.cost(turn)}${turn.cost_is_partial && turn.cost_usd != null ? "+" : ""}${words.worth(turn.list_usd, ", ")}`],
         ]}
       />
       <${Mark} turn=${turn} again=${again} />

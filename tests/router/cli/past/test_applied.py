@@ -227,7 +227,8 @@ def make_old(folder: Path) -> None:
     with closing(sqlite3.connect(old)) as database, database:
         database.execute("ATTACH ? AS source", (str(path),))
         for table in ("entries", "places"):
-            database.execute(f"INSERT INTO {table} SELECT * FROM source.{table}")
+            names = ", ".join(name for _, name, *_ in database.execute(f"PRAGMA main.table_info({table})"))
+            database.execute(f"INSERT INTO {table} ({names}) SELECT {names} FROM source.{table}")
         database.execute("UPDATE entries SET decision = json_set(decision, '$.weights', 'others')")
         database.execute("INSERT INTO misjudged SELECT request_id, at, should_be FROM source.misjudged")
     for file in folder.glob("test.db*"):

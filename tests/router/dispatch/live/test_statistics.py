@@ -492,7 +492,7 @@ def test_what_a_request_would_wait_for_is_heeded_for_limits_and_for_quotas():
     assert live.queues.is_on
     assert live.apply_limits(signals, view, 0.0) == signals
 
-    live.limits.told[("spark", 0)] = (LimitWindow(0, 20.0, counts_prompt=False),)
+    live.limits.note(make_exchange(), LimitsTold(limited, (LimitWindow(0, 20.0, counts_prompt=False),)))
 
     assert live.apply_limits(signals, view, 0.0).statuses["spark"].wait_seconds == 20.0
     live.statuses(TARGETS, 1.0)

