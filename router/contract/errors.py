@@ -170,7 +170,7 @@ class Unauthorized(RequestError, status=401, code="unauthorized"):
         # Claude Code shows only "Not logged in" for words that name the header of Anthropic's own keys.
         super().__init__(
             "Tandem, the router between this client and its models, needs a valid key of its own, in x-tandem-key or as "
-            "Authorization: Bearer. Ask its operator for one. A login or API key for the models is not meant"
+            "Authorization: Bearer. Ask its operator for one. This is not about your login or API key for the models"
         )
 
 

@@ -88,6 +88,32 @@ DIFFERENCES = (
         "the router writes the request for that summary, and a plan gets only what its client sent",
     ),
     Difference(
+        Side.REQUEST,
+        "on a socket, a prewarm (`generate: false`) is answered here, so the first turn of a thread continues nothing",
+        "which target takes a turn is decided when its words are known",
+    ),
+    Difference(
+        Side.REQUEST,
+        "the plan's socket opens with the first turn that goes there, with the headers of that turn and without compression",
+        "Tandem has a socket of its own to the plan for each thread",
+    ),
+    Difference(
+        Side.REQUEST,
+        "with `upstream_transport: http`, and for titles and other side requests, a socket's message is sent over HTTP: its"
+        " lite mark is a header, `openai-beta` does not mention sockets, and `client_metadata` stays as it was",
+        "HTTP and sockets say some things in different places",
+    ),
+    Difference(
+        Side.ANSWER,
+        "on a socket, the plan's headers of a handshake or of HTTP come as `response.metadata`, and its limits as their event",
+        "the client's own handshake is over by then",
+    ),
+    Difference(
+        Side.ANSWER,
+        "a 401 closes the socket, and for 30 seconds handshakes with that login get the 401",
+        "clients refresh a login when a handshake is refused",
+    ),
+    Difference(
         Side.ANSWER,
         "headers of one connection, and those that bind a browser to an address",
         "they are about the plan's address, and the client asked another one",

@@ -81,7 +81,7 @@ class RefusedLogins:
 
     def note(self, headers: Mapping[str, str], dialect: Dialect, error: TandemError | None, now: float) -> bool:
         """Remember a refused login. Returns whether the error is such a refusal."""
-        if not isinstance(error, UpstreamRefused) or error.status != 401:
+        if not isinstance(error, UpstreamRefused) or error.as_sent is None or error.as_sent.status != 401:
             return False
         if login := _login_in(headers, dialect):
             self._refused.pop(login, None)

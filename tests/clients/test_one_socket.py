@@ -6,7 +6,7 @@ import itertools
 import json
 import os
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -51,10 +51,29 @@ class CodexApp:
         """One turn, to its end."""
         begun = await self._call("turn/start", {"threadId": self._thread, "input": [{"type": "text", "text": words}]})
         while True:
-            for told in self.told:
-                if told["method"] == "turn/completed" and told["params"]["turn"]["id"] == begun["turn"]["id"]:
-                    return told["params"]["turn"]
+            for turn in self._completed():
+                if turn["id"] == begun["turn"]["id"]:
+                    return turn
             await self._read()
+
+    async def compact(self) -> dict:
+        """Compact the thread, which is a turn of its own."""
+        before = {turn["id"] for turn in self._completed()}
+        await self._call("thread/compact/start", {"threadId": self._thread})
+        while not (new := [turn for turn in self._completed() if turn["id"] not in before]):
+            await self._read()
+        return new[0]
+
+    async def hear(self, method: str, count: int = 1) -> list[dict]:
+        """What it says of one kind, once it has been said so often."""
+        while len(heard := [told["params"] for told in self.told if told["method"] == method]) < count:
+            await self._read()
+        return heard
+
+    def _completed(self) -> list[dict]:
+        """The ended turns of its thread: a subagent has another."""
+        ended = [told["params"] for told in self.told if told["method"] == "turn/completed"]
+        return [params["turn"] for params in ended if params["threadId"] == self._thread]
 
     async def _call(self, method: str, params: dict) -> dict:
         number = next(self._ids)
@@ -80,16 +99,18 @@ class CodexApp:
 
 
 @contextlib.asynccontextmanager
-async def codex_app(url: str, scratch: Path, config: str) -> AsyncIterator[CodexApp]:
+async def codex_app(
+    url: str, scratch: Path, config: str, environment: Mapping[str, str] = CODEX_KEY
+) -> AsyncIterator[CodexApp]:
     """Codex with a config of its own, which knows the router's address."""
     command, home = command_of("codex"), scratch / "home"
-    (home / ".codex").mkdir()
+    (home / ".codex").mkdir(exist_ok=True)
     (home / ".codex" / "config.toml").write_text(config.format(url=url))
     process = await asyncio.create_subprocess_exec(
         command,
         "app-server",
         cwd=scratch / "repo",
-        env={"PATH": os.environ["PATH"], "HOME": str(home), **CODEX_KEY},
+        env={"PATH": os.environ["PATH"], "HOME": str(home), **environment},
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,

@@ -72,9 +72,10 @@ def decompress(body: bytes, encoding: str, limits: Limits) -> bytes:
         found = decoder.decompress(body, most + 1)
     except fault as error:
         raise BadRequest(f"the body is not valid {encoding}, or needs a window of more than 8 MB") from error
+    if len(found) > limits.max_body_bytes:
+        raise too_large(limits)
     if len(found) > most:
-        is_bomb = most < limits.max_body_bytes
-        raise BodyTooLarge(f"the body is over {_MAX_RATIO} times larger than its {encoding}") if is_bomb else too_large(limits)
+        raise BodyTooLarge(f"the body is over {_MAX_RATIO} times larger than the {encoding} that was sent")
     if not decoder.eof:
         raise BadRequest(f"the body is not valid {encoding}: it ends too early")
     if decoder.unused_data:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from router.contract.errors import CallerKey, RateLimited, Unauthorized, UpstreamAuth, UpstreamRefused
+from router.contract.errors import CallerKey, RateLimited, Sent, Unauthorized, UpstreamAuth, UpstreamRefused
 from router.contract.words import Dialect
 from router.edge.wrong_keys import (
     LOGIN_SECONDS,
@@ -93,8 +93,10 @@ def test_one_machine_has_one_place_in_the_table(address, site):
 RESPONSES = Dialect.RESPONSES
 
 
-def refusal(status: int = 401) -> UpstreamRefused:
-    return UpstreamRefused("chatgpt", status, b"{}", "application/json")
+def refusal(status: int = 401, *, is_plans: bool = True) -> UpstreamRefused:
+    error = UpstreamRefused("chatgpt", status, b"{}", "application/json")
+    error.as_sent = Sent(status, (), b"{}") if is_plans else None
+    return error
 
 
 def test_a_refused_login_is_refused_again_for_a_while_and_no_other():
@@ -112,7 +114,9 @@ def test_a_refused_login_is_refused_again_for_a_while_and_no_other():
     logins.check(chatgpt_login(), RESPONSES, LOGIN_SECONDS)
 
 
-@pytest.mark.parametrize("error", [None, refusal(429), refusal(403), CallerKey("none"), UpstreamAuth("spark", "no key")])
+@pytest.mark.parametrize(
+    "error", [None, refusal(429), refusal(is_plans=False), CallerKey("none"), UpstreamAuth("spark", "no key")]
+)
 def test_other_errors_say_nothing_about_a_login(error):
     logins = RefusedLogins()
 
