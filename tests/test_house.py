@@ -368,7 +368,7 @@ BUDGETS = {
     "connect": (1690, 14),
     "sense": (1594, 12),
     "wiring": (1720, 13),
-    "decide": (1500, 10),
+    "decide": (1565, 10),
     "policies": (1460, 17),
     "screen": (1480, 10),
     "page": (1295, 9),
