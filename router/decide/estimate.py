@@ -143,7 +143,10 @@ def rank_tier(signals: Signals, ruled_out: Container[str], tier: Tier, p: float,
     if len(names) < 2:
         return Ranked(names, hop_seconds)
     costs = _costs(names, signals, hop_seconds, p, economics)
-    return Ranked(tuple(sorted(costs, key=costs.__getitem__)), hop_seconds, costs)
+    ordered = sorted(costs, key=costs.__getitem__)
+    if signals.own_plans:
+        ordered.sort(key=lambda name: name not in signals.own_plans)
+    return Ranked(tuple(ordered), hop_seconds, costs)
 
 
 def project_first(ranked: Ranked, signals: Signals, economics: Economics) -> Projection:
@@ -152,12 +155,14 @@ def project_first(ranked: Ranked, signals: Signals, economics: Economics) -> Pro
 
 
 def count_alike(ranked: Ranked, signals: Signals, p: float, economics: Economics) -> int:
-    """How many of a tier's first targets are equally good. A session stays where its prefix is warm."""
+    """How many of a tier's first targets are equally good. A session stays where its prefix is warm, and with its plan."""
     names, costs = ranked.names, ranked.costs
     if costs is None or ranked.hop_seconds:
         costs = _costs(names, signals, 0.0, p, economics)
-    max_cost, warm = costs[names[0]] * _ALIKE, signals.turn.position.warm
-    alike = len(list(takewhile(max_cost.__ge__, map(costs.__getitem__, names))))
+    warm = signals.turn.position.warm
+    alike = len(list(takewhile((costs[names[0]] * _ALIKE).__ge__, map(costs.__getitem__, names))))
+    if signals.own_plans and names[0] in signals.own_plans:
+        return 1
     if warm and alike > 1:
         most = warm.get(names[0], 0)
         return len(list(takewhile(lambda name: warm.get(name, 0) >= most, names[:alike])))

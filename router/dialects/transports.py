@@ -80,7 +80,10 @@ def limits_as_event(headers: Mapping[str, str]) -> bytes:
         told["credits"] = {"has_credits": has == "true", "unlimited": unlimited == "true", "balance": balance}
     if _LIMIT_NAME in headers:
         told["limit_name"] = headers[_LIMIT_NAME]
-    return orjson.dumps(told)
+    try:
+        return orjson.dumps(told)
+    except orjson.JSONEncodeError:  # an integer of more than 64 bits
+        return b""
 
 
 def _read_window(headers: Mapping[str, str], prefix: str) -> JsonObject | None:
@@ -101,4 +104,4 @@ def _dashed(name: str) -> str:
 def _as_header(value: str | float) -> str:
     if isinstance(value, bool):
         return str(value).lower()
-    return value if isinstance(value, str) else f"{value:g}" if isinstance(value, float) else str(value)
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)

@@ -8,6 +8,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from tests.tools.http import call
+from tests.tools.keyed import KEYS, write_keys
 from tests.tools.logins import ACCOUNT, chatgpt_login
 from tests.tools.running import running
 from tests.tools.socket_upstream import SocketUpstream, events_of, say
@@ -269,6 +270,30 @@ async def test_a_plan_that_is_used_up_says_so_in_its_own_words(plan, spark, tmp_
     assert {name: value for name, value in error["headers"].items() if name.startswith("x-codex-")} == FIGURES
     assert len(asked(plan)) == 1
     assert spark.seen == []
+
+
+@each_transport
+async def test_a_plan_that_is_used_up_is_not_asked_again_and_its_words_are_repeated(plan, spark, tmp_path, transport):
+    refuse_on_both(plan, 429, USED_UP, FIGURES)
+    async with running(config_of(plan, spark, transport), tmp_path) as tandem, codex(tandem.port) as socket:
+        (*_, first), (*_, second) = await ask(socket), await ask(socket)
+
+    words = [{name: value for name, value in error["error"].items() if name != "headers"} for error in (first, second)]
+    assert words == [USED_UP, USED_UP]
+    assert len(asked(plan)) == 1
+
+
+@each_transport
+async def test_the_routers_key_beside_the_login_stays_here(plan, spark, tmp_path, transport):
+    key = write_keys(tmp_path, ada="may_force: [fast, deep]")["ada"].text
+    config = KEYS + config_of(plan, spark, transport)
+    async with running(config, tmp_path) as tandem, codex(tandem.port, **{"x-tandem-key": key}) as socket:
+        (*_, last) = await ask(socket)
+
+    (seen,) = plan.seen or plan.http.seen
+    assert last["type"] == "response.completed"
+    assert chatgpt_login().items() <= seen.headers.items()
+    assert key not in told(plan) + told(plan.http)
 
 
 @each_transport

@@ -460,3 +460,17 @@ def test_the_order_of_a_tier_is_that_of_what_its_targets_are_estimated_to_cost(g
 
         assert ranked.names == tuple(sorted(costs, key=costs.__getitem__))
         assert ranked.costs is None or ranked.costs == costs
+
+
+def test_the_callers_own_plan_goes_first_in_its_tier_and_alone_although_a_paid_target_is_quicker():
+    plan, spare = (
+        stand(make_target("plan", Tier.DEEP, is_plan=True), speed=60),
+        stand(make_target("spare", Tier.DEEP), speed=90),
+    )
+    signals = make_signals(spare, plan, tokens=600)
+    own = replace(signals, own_plans=frozenset({"plan"}))
+
+    anyones, ranked = (rank_tier(one, {}, Tier.DEEP, 0.1, ECONOMICS) for one in (signals, own))
+
+    assert (anyones.names, ranked.names) == (("spare", "plan"), ("plan", "spare"))
+    assert count_alike(ranked, own, 0.1, ECONOMICS) == 1

@@ -61,11 +61,22 @@ def test_an_event_in_another_form_becomes_no_header(event):
         {},
         {"x-codex-plan-type": "pro"},
         {"x-codex-primary-reset-at": "1795000000"},
+        {"x-codex-primary-used-percent": "5", "x-codex-primary-reset-at": "9" * 30},
+        {"x-codex-primary-used-percent": "5", "x-codex-primary-reset-at": "9" * 5_000},
         {"x-codex-primary-used-percent": "much", "x-codex-secondary-used-percent": "5", "x-codex-secondary-reset-at": "soon"},
     ],
 )
 def test_headers_without_a_window_that_can_be_read_become_no_event(headers):
     assert limits_as_event(headers) == b""
+
+
+def test_a_time_that_is_no_whole_number_is_not_rounded():
+    event = {"rate_limits": {"primary": {"used_percent": 12.345678, "reset_at": 1_795_000_000.0}}}
+
+    assert limits_as_headers(event) == (
+        ("x-codex-primary-used-percent", "12.345678"),
+        ("x-codex-primary-reset-at", "1795000000"),
+    )
 
 
 def test_one_window_is_enough_for_an_event():
