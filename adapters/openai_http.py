@@ -17,7 +17,7 @@ from router.contract.relay import (
 )
 from router.contract.target import Target, Timeouts
 from router.contract.words import Dialect, Operation, Vendor
-from router.dialects.as_sent import write_for_plan
+from router.dialects.as_sent import route_for_plan, write_for_plan
 from router.dialects.table import SPECS
 from router.dialects.transports import headers_over_http
 
@@ -85,6 +85,8 @@ class OpenAiHttpAdapter(Adapter):
 
     def open_route(self, target: Target, request: RouteRequest, sink: Sink) -> UpstreamCall:
         endpoint = self._endpoint
+        if target.is_plan:
+            return self._upstream.open(route_for_plan(request, self._base_url, target, endpoint), sink)
         key = _key_header(endpoint.key_from(target, request.callers, min(target.speaks)))
         return self._upstream.open(request.below(self._base_url, target, key, endpoint), sink)
 

@@ -11,8 +11,11 @@ from itertools import repeat, takewhile
 from operator import attrgetter
 from typing import NamedTuple, Protocol
 
+from msgspec.structs import replace
+
 from router.contract.decision import Decision, Estimate, Flip, Projection, Ranked, Redo, Weighing
 from router.contract.economics import ASSUMED_RATES, Economics, FailureRates, RedoWeights, weigh_redo
+from router.contract.opinions import Opinions
 from router.contract.signals import Signals
 from router.contract.target import LEAST_STEP_TOKENS, Price, Speed, TargetStatus, WorkRatio
 from router.contract.words import Preference, Tier, TurnKind
@@ -140,7 +143,10 @@ def rank_tier(signals: Signals, ruled_out: Container[str], tier: Tier, p: float,
     if len(names) < 2:
         return Ranked(names, hop_seconds)
     costs = _costs(names, signals, hop_seconds, p, economics)
-    return Ranked(tuple(sorted(costs, key=costs.__getitem__)), hop_seconds, costs)
+    ordered = sorted(costs, key=costs.__getitem__)
+    if signals.own_plans:
+        ordered.sort(key=lambda name: name not in signals.own_plans)
+    return Ranked(tuple(ordered), hop_seconds, costs)
 
 
 def project_first(ranked: Ranked, signals: Signals, economics: Economics) -> Projection:
@@ -149,12 +155,14 @@ def project_first(ranked: Ranked, signals: Signals, economics: Economics) -> Pro
 
 
 def count_alike(ranked: Ranked, signals: Signals, p: float, economics: Economics) -> int:
-    """How many of a tier's first targets are equally good. A session stays where its prefix is warm."""
+    """How many of a tier's first targets are equally good. A session stays where its prefix is warm, and with its plan."""
     names, costs = ranked.names, ranked.costs
     if costs is None or ranked.hop_seconds:
         costs = _costs(names, signals, 0.0, p, economics)
-    max_cost, warm = costs[names[0]] * _ALIKE, signals.turn.position.warm
-    alike = len(list(takewhile(max_cost.__ge__, map(costs.__getitem__, names))))
+    warm = signals.turn.position.warm
+    alike = len(list(takewhile((costs[names[0]] * _ALIKE).__ge__, map(costs.__getitem__, names))))
+    if signals.own_plans and names[0] in signals.own_plans:
+        return 1
     if warm and alike > 1:
         most = warm.get(names[0], 0)
         return len(list(takewhile(lambda name: warm.get(name, 0) >= most, names[:alike])))
@@ -224,26 +232,35 @@ def weighing_of(decision: Decision) -> Weighing:
         ruled_out = {opinion.target for _, opinion in decision.opinions.ruled_out}
         fast = rank_tier(signals, ruled_out, Tier.FAST, score, economics)
         ranked = fast, rank_tier(signals, ruled_out, Tier.DEEP, score, economics)
-    return weigh_up(*ranked, signals, economics)
+    return weigh_up(*ranked, signals, economics, decision.opinions)
 
 
-def weigh_up(fast: Ranked, deep: Ranked, signals: Signals, economics: Economics) -> Weighing:
+def weigh_up(fast: Ranked, deep: Ranked, signals: Signals, economics: Economics, opinions: Opinions) -> Weighing:
     first_fast = project_first(fast, signals, economics) if fast.names else None
     first_deep = project_first(deep, signals, economics) if deep.names else None
     if first_fast is None or first_deep is None:
         return Weighing(first_fast, first_deep, len(fast.names) > 1)
-    return Weighing(first_fast, first_deep, len(fast.names) > 1, redo_between(first_fast, first_deep, signals, economics))
+    redo = redo_between(first_fast, first_deep, signals, economics, opinions)
+    return Weighing(first_fast, first_deep, len(fast.names) > 1, redo)
 
 
 _NO_REDO = Redo(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
 
-def redo_between(fast: Projection, deep: Projection, signals: Signals, economics: Economics) -> Redo:
-    """The cost of a redo, by the rates learned for these two targets. People do not ask again for a poor title."""
+def redo_between(fast: Projection, deep: Projection, signals: Signals, economics: Economics, opinions: Opinions) -> Redo:
+    """The cost of a redo, by the rates learned for these two targets and, if it was met before, for what the turn is about.
+
+    People do not ask again for a poor title.
+    """
     if signals.turn.kind is TurnKind.SIDE:
         return _NO_REDO
-    rates = signals.statuses[fast.target].failures.get(deep.target, ASSUMED_RATES)
-    return price_redo(fast, deep, rates, economics.preference)
+    failures = signals.statuses[fast.target].failures
+    if not failures:
+        return price_redo(fast, deep, ASSUMED_RATES, economics.preference)
+    looks = opinions.looks
+    if looks is not None and looks.idea and (own := failures.get((deep.target, looks.idea))) is not None:
+        return replace(price_redo(fast, deep, own, economics.preference), idea=looks.idea)
+    return price_redo(fast, deep, failures.get((deep.target, ""), ASSUMED_RATES), economics.preference)
 
 
 def estimates_of(weighing: Weighing, p: float, worth: Worth) -> dict[Tier, Estimate]:

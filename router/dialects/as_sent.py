@@ -8,7 +8,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from router.contract.credential import ACCOUNT, Credential
-from router.contract.relay import Endpoint, Headers, OutgoingRequest, UpstreamRequest
+from router.contract.relay import Endpoint, Headers, OutgoingRequest, RouteRequest, UpstreamRequest
+from router.contract.target import Target
 from router.contract.words import Vendor, Word
 from router.dialects.transports import OF_A_PLAN
 
@@ -201,3 +202,19 @@ def write_for_plan(
         names_tandem=False,
     )
     return constant, headers_to_plan(view.headers, login)
+
+
+def route_for_plan(request: RouteRequest, base_url: str, target: Target, endpoint: Endpoint) -> UpstreamRequest:
+    """A request other than a create call, with its client's own headers. Raises `CallerKey` without a login."""
+    login = endpoint.credential_from(target, request.callers, min(target.speaks))
+    return UpstreamRequest(
+        target=target.name,
+        method=request.method,
+        url=base_url + request.path,
+        headers=headers_to_plan(request.callers, login),
+        body=request.body,
+        timeouts=request.timeouts or target.timeouts,
+        waits_for_first_byte=request.timeouts is not None,
+        tls=endpoint.tls,
+        names_tandem=False,
+    )

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from router.cli import main
 from tests.clients.test_connect import TASK, Place
 from tests.tools.logins import ACCOUNT, write_logins
 from tests.tools.speech import Speech, write_stream
@@ -69,17 +70,17 @@ class Person(Place):
         self.settings = folder / "home" / name
         self.settings.write_text(text)
         (folder / "config.yaml").write_text(config)
-        self.environment |= {"TANDEM_CONFIG": str(folder / "config.yaml"), "TANDEM_TIER": "deep"}
+        self.environment |= {"TANDEM_CONFIG": str(folder / "config.yaml")}
 
     async def is_logged_in(self) -> bool:
         arguments, words = STATUS[self.client]
         return words in await self.run(*arguments)
 
-    async def ask(self, *more: str, **environment: str) -> str:
+    async def ask(self, *more: str, tier: str = "deep", **environment: str) -> str:
         kept = self.environment
         self.environment = {**kept, **environment}
         try:
-            return await self.run(*EXEC[self.client], *more, f"tier: deep\n{TASK}")
+            return await self.run(*EXEC[self.client], *more, f"tier: {tier}\n{TASK}")
         finally:
             self.environment = kept
 
@@ -92,9 +93,9 @@ class Person(Place):
 
 @pytest.fixture
 def person(start, upstream, tmp_path) -> Callable:
-    async def begin(client: str) -> Person:
+    async def begin(client: str, config: str = "") -> Person:
         upstream.scripts = [vendor(DIALECTS[client])]
-        config = config_for(client, upstream.base_url)
+        config = config or config_for(client, upstream.base_url)
         (tmp_path / "router").mkdir()
         (tmp_path / "person").mkdir()
         tandem = await start(config, tmp_path / "router")
@@ -165,3 +166,24 @@ async def test_plain_connect_notices_the_login_of_the_real_client(person, client
 
     assert "is logged in with a plan and keeps this login (--no-keep-login connects it without)" in said
     assert await one.is_logged_in()
+
+
+PLANS = {
+    "claude-code": ("claude", "https://api.anthropic.com", {"fast": "claude-haiku-5-5", "deep": "claude-opus-5-5"}),
+    "codex": ("chatgpt", "https://chatgpt.com/backend-api/codex", {"fast": "gpt-6-luna", "deep": "gpt-6.1-sol"}),
+}
+
+
+@pytest.mark.parametrize("client", PLANS)
+async def test_where_init_finds_nothing_else_the_plan_serves_both_tiers(person, upstream, client, capsys):
+    plan, address, models = PLANS[client]
+    assert main(["init", "--plan", plan, "--offline", "--print"]) == 0
+    own = upstream.base_url.removesuffix("/v1") if client == "claude-code" else upstream.base_url
+    one = await person(client, capsys.readouterr().out.replace(address, own))
+    await one.tandem(client, "--keep-login", "--yes", "--url", one.url)
+
+    for tier, model in models.items():
+        assert DONE in (said := await one.ask(tier=tier)), said[-800:]
+        calls = [seen for seen in taken(upstream) if TASK in seen.body.decode("utf-8", "replace")]
+        assert {seen.headers["authorization"] for seen in calls} == {tokens_of(one.logins, client)}
+        assert calls[-1].json["model"] == model

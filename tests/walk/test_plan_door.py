@@ -53,6 +53,7 @@ async def test_a_plan_that_cannot_count_leaves_it_to_the_router(start, vendors):
     assert "sk-ant-oat01" not in shown_to(vendors["spark"])
 
 
+CODEX = {"originator": "codex_cli_rs", "version": "0.169.0", "user-agent": "codex_cli_rs/0.169.0"}
 MODELS = "/v1/models?client_version=0.169.0"
 THEIRS = [
     {"slug": "gpt-6.1-luna", "visibility": "list", "priority": 9, "base_instructions": "be small", "use_responses_lite": True},
@@ -80,7 +81,7 @@ async def test_a_plans_own_models_are_listed_as_they_are_before_ours(start, vend
     vendors["chatgpt"].scripts = [say_models(*THEIRS)]
     tandem = await start(config_of(vendors))
 
-    reply = await call(tandem.port, MODELS, headers=chatgpt_login() | {"originator": "codex_cli_rs", "version": "0.169.0"})
+    reply = await call(tandem.port, MODELS, headers=chatgpt_login() | CODEX)
 
     entries = reply.json["models"]
     assert (reply.status, reply.headers["etag"], entries[:3]) == (200, 'W/"theirs"', THEIRS)
@@ -89,7 +90,8 @@ async def test_a_plans_own_models_are_listed_as_they_are_before_ours(start, vend
     assert [(entry["use_responses_lite"], entry["upgrade"]) for entry in entries[3:]] == [(True, None)] * 3
     (seen,) = vendors["chatgpt"].seen
     assert (seen.method, seen.path) == ("GET", MODELS)
-    assert seen.headers["authorization"] == chatgpt_login()["authorization"]
+    own = chatgpt_login() | CODEX
+    assert {name: seen.headers.get(name) for name in own} == own
     assert [name for name, server in vendors.items() if server.seen] == ["chatgpt"]
 
 
@@ -126,6 +128,35 @@ async def test_a_plan_that_lists_nothing_sound_leaves_our_list(start, vendors, s
     reply = await call(tandem.port, MODELS, headers=chatgpt_login())
 
     assert (reply.status, reply.json, reply.headers["etag"]) == (200, {"models": []}, 'W/"tandem"')
+
+
+async def test_a_plan_that_never_answers_holds_its_list_up_for_seconds_and_not_for_ever(start, vendors):
+    async def say_nothing(wire, seen):
+        await asyncio.Event().wait()
+
+    vendors["chatgpt"].scripts = [say_nothing]
+    tandem = await start(config_of(vendors))
+
+    reply = await call(tandem.port, MODELS, headers=chatgpt_login())
+
+    assert (reply.status, reply.json) == (200, {"models": []})
+    await vendors["chatgpt"].seen[0].left.wait()
+
+
+async def test_neither_a_list_nor_a_count_leaves_a_login_or_an_account_in_a_log_or_file(start, vendors, capfd):
+    vendors["chatgpt"].scripts = [say_models(*THEIRS), say_models(status=401)]
+    vendors["claude"].scripts = [answer_json(COUNTED), answer_json({"error": {"message": "expired"}}, 401)]
+    tandem = await start(config_of(vendors))
+    for _ in range(2):
+        await call(tandem.port, MODELS, headers=chatgpt_login())
+        await call(tandem.port, COUNT, ASKED, claude_login())
+    await tandem.entries(2)
+
+    secrets = [value.split()[-1] for value in (chatgpt_login() | {"claude": claude_login()["authorization"]}).values()]
+    kept = "".join(path.read_bytes().decode("latin-1") for path in tandem.loaded.folder.rglob("*") if path.is_file())
+    shown = kept + "".join(capfd.readouterr()) + str((await call(tandem.port, "/metrics")).body)
+    assert len(secrets) == 3
+    assert [secret for secret in secrets if secret in shown] == []
 
 
 async def test_a_list_is_asked_of_a_plan_with_the_login_and_not_with_the_key_of_the_router(start, vendors, tmp_path):

@@ -125,6 +125,10 @@ async def test_an_exhausted_plan_without_a_spare_answers_in_its_own_words_and_is
 
     assert [reply.status for reply in replies] == [429] * 3
     assert asked_by(vendors[own], login("ada")) == 1
+    assert {reply.body for reply in replies} == {replies[0].body}
+    assert replies[0].json["error"]["message"] == "of the plan"
+    told = "anthropic-ratelimit-unified-status" if own == "claude" else "x-codex-primary-used-percent"
+    assert [reply.headers[told] for reply in replies] == ["rejected" if own == "claude" else "100"] * 3
     assert (await call(tandem.port, path, body, login("bob") | DEEP)).status == 200
 
 

@@ -10,9 +10,8 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from router.contract.credential import credential_for
-from router.contract.errors import TandemError
 from router.contract.exchange import Exchange
-from router.contract.facts import LimitsTold, PlanTold, Read
+from router.contract.facts import LimitsTold, Read
 from router.contract.request import RequestView
 from router.contract.signals import Signals
 from router.contract.target import LimitWindow, Target, TargetStatus
@@ -90,7 +89,7 @@ class RateLimits:
         self.told: dict[_Place, tuple[LimitWindow, ...]] = {}
         self.plans = Plans()
         self.is_on = False
-        """Whether a target ever reported limits or a plan's windows: decisions skip the check until then."""
+        """Whether a target reported limits, or is a plan: decisions skip the check until then."""
 
     def note(self, exchange: Exchange, fact: LimitsTold) -> None:
         read = exchange.last(Read)
@@ -109,28 +108,17 @@ class RateLimits:
                 window._replace(left=window.left - (prompt_tokens if window.counts_prompt else 1)) for window in windows
             )
 
-    def note_plan(self, exchange: Exchange, fact: PlanTold) -> None:
-        self.is_on = True
-        self.plans.note(exchange, fact)
-
-    def refuse_plan(self, exchange: Exchange, target: Target, error: TandemError, now: float) -> bool:
-        """Take a refusal of a caller's plan. Returns whether it concerns that caller alone."""
-        self.is_on = True
-        return self.plans.refuse(exchange, target, error, now)
-
     def close(self, exchange: Exchange, target: Target, until: float) -> None:
         """Note a refusal for one of several keys: nothing is left until then."""
         self.note(exchange, LimitsTold(target, (LimitWindow(0, until, counts_prompt=False),)))
 
     def apply(self, signals: Signals, view: RequestView, now: float) -> Signals:
         """Add the wait for a limit to each target with too little left for this request."""
-        tokens, statuses, shadow = signals.prompt.tokens, signals.statuses, dict[str, float]()
+        tokens, statuses = signals.prompt.tokens, signals.statuses
         limited = {name: self._with_limits(status, view, tokens, now) for name, status in statuses.items()}
-        for name, status in limited.items() if len(self.plans) else ():
-            if status.target.is_plan:
-                limited[name], share = self.plans.apply(status, view, signals.turn, now)
-                shadow |= {name: share} if share else {}
-        return replace(signals, statuses=limited, shadow=shadow) if limited != statuses else signals
+        plans = [name for name, status in limited.items() if status.target.is_plan]
+        signals = replace(signals, statuses=limited) if limited != statuses else signals
+        return self.plans.apply(signals, plans, view, now) if plans else signals
 
     def _with_limits(self, status: TargetStatus, view: RequestView, tokens: int, now: float) -> TargetStatus:
         key = _key_of(status.target, view)

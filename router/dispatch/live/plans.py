@@ -5,7 +5,7 @@ and shared with nobody: the state of the target itself holds only what all calle
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from msgspec import structs
@@ -17,7 +17,7 @@ from router.contract.facts import PlanTold, Read
 from router.contract.notices import Notice, Trouble
 from router.contract.plan_use import PlanWindow, UsedUp, held_back, say_held_back, shadow_share
 from router.contract.request import RequestView
-from router.contract.signals import Turn
+from router.contract.signals import Signals, Turn
 from router.contract.target import Target, TargetStatus
 from router.dispatch.live.circuit import Circuit
 
@@ -74,7 +74,8 @@ class Plans:
             if state.used_up is None:
                 state.used_up_at = wall
             state.used_up, state.asked_at = error.used_up, wall
-            state.refusal = error.without_frames() if len(error.body) <= _MAX_REFUSAL_BYTES else None
+            size = len(error.body) + (len(error.as_sent.body) if error.as_sent is not None else 0)
+            state.refusal = error.without_frames() if size <= _MAX_REFUSAL_BYTES else None
         else:
             fault = error.fault if isinstance(error, UpstreamBarred) else None
             state.circuit.fail(now, error.code, fault=fault)
@@ -91,14 +92,25 @@ class Plans:
         own = (state for (name, _), state in self._states.items() if name == target)
         return any(state.used_up is not None or state.circuit.failures for state in own)
 
-    def apply(self, status: TargetStatus, view: RequestView, turn: Turn, now: float) -> tuple[TargetStatus, float]:
-        """The status of a plan for the login of this request, and the share of the list price that its tokens are weighed by.
+    def apply(self, signals: Signals, names: Iterable[str], view: RequestView, now: float) -> Signals:
+        """The plans of these names, as they are for the login of this request."""
+        statuses, open_ones, shadow = dict(signals.statuses), set[str](), dict[str, float]()
+        for name in names:
+            credential = credential_for(statuses[name].target, view.headers, view.dialect)
+            if credential is None:
+                continue
+            if (state := self._states.get((name, credential.digest))) is not None:
+                statuses[name], share = self._look(statuses[name], state, signals.turn, now)
+                shadow |= {name: share} if share else {}
+            if not statuses[name].closed_seconds and not statuses[name].is_resting:
+                open_ones.add(name)
+        return structs.replace(signals, statuses=statuses, own_plans=frozenset(open_ones), shadow=shadow)
+
+    def _look(self, status: TargetStatus, state: PlanState, turn: Turn, now: float) -> tuple[TargetStatus, float]:
+        """A plan's status, and the share of the list price that its tokens are weighed by.
 
         A running turn stays where it is until the plan itself refuses: `use_up_to` moves whole turns.
         """
-        state = self._find(status.target, view)
-        if state is None:
-            return status, 0.0
         wall, target = self._wall(), status.target
         if (used_up := state.used_up) is not None:
             if used_up.until > wall:
@@ -125,10 +137,6 @@ class Plans:
             if name in targets and state.used_up is not None and state.used_up.until > wall:
                 text = f"{name}: {state.used_up.words}"
                 yield Notice(Trouble.PLAN_USED_UP, state.caller, state.used_up_at, text, _HINT)
-
-    def _find(self, target: Target, view: RequestView) -> PlanState | None:
-        credential = credential_for(target, view.headers, view.dialect)
-        return self._states.get((target.name, credential.digest)) if credential is not None else None
 
     def _state_of(self, exchange: Exchange, target: Target) -> PlanState | None:
         """None for a request without a login."""

@@ -110,6 +110,7 @@ class LiveStatistics(LiveTargets):
         self._moving = dict(self._listed)
         self._seen = {}
         self.queues.follow(targets)
+        self.limits.is_on = self.limits.is_on or any(target.is_plan for target in targets.values())
         self.may_wait = self.may_wait or self.queues.is_on
 
     def apply_limits(self, signals: Signals, view: RequestView, now: float) -> Signals:
@@ -214,7 +215,7 @@ class LiveStatistics(LiveTargets):
             FirstToken: self._begin,
             AttemptEnded: self._end,
             LimitsTold: self.limits.note,
-            PlanTold: self.limits.note_plan,
+            PlanTold: self.limits.plans.note,
         }
 
     def _open(self, exchange: Exchange, fact: AttemptOpened) -> None:
@@ -320,7 +321,7 @@ class LiveStatistics(LiveTargets):
 
     def _note_failed(self, live: LiveTarget, exchange: Exchange, error: TandemError, now: float) -> None:
         seconds = error.retry_after_seconds
-        if live.target.is_plan and self.limits.refuse_plan(exchange, live.target, error, now):
+        if live.target.is_plan and self.limits.plans.refuse(exchange, live.target, error, now):
             return
         if live.target.takes_callers_key and error.status == _TOO_MANY:  # one caller's limit
             if seconds:

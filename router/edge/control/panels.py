@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from urllib.parse import urlencode
 
 import orjson
 from msgspec import to_builtins
@@ -15,6 +14,7 @@ from router.contract.relay import MODELS_PATH, RouteRequest
 from router.contract.request import JsonObject
 from router.contract.sinks import Collected
 from router.contract.target import Target, Timeouts
+from router.dialects.as_sent import QUERY
 from router.dialects.fields import as_object
 from router.dialects.messages.request import VERSION
 from router.dialects.table import SPECS
@@ -94,8 +94,7 @@ class Models:
         if target is None:
             return [], _OWN_ETAG
         timeouts = Timeouts(_PLAN_SECONDS, _PLAN_SECONDS, _PLAN_SECONDS)
-        path = f"{MODELS_PATH}?{urlencode([*asked.query.items()])}"
-        request = RouteRequest("GET", path, (), b"", asked.headers, timeouts)
+        request = RouteRequest("GET", f"{MODELS_PATH}?{asked.headers[QUERY]}", (), b"", asked.headers, timeouts)
         admission.take_slot(admission.limits, asked.caller)
         try:
             async with asyncio.timeout(_PLAN_SECONDS):

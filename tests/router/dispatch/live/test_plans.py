@@ -78,7 +78,8 @@ def plans(wall):
 
 
 def look(plans, person="ada", target=PLAN, now=0.0, **turn):
-    return plans.apply(stand(target), view_of(person), make_signals(**turn).turn, now)
+    signals = plans.apply(make_signals(stand(target), **turn), ["claude"], view_of(person), now)
+    return signals.statuses["claude"], signals.shadow.get("claude", 0.0)
 
 
 def test_a_plan_is_used_up_for_its_own_login_until_the_time_that_its_vendor_named(plans, wall):
@@ -209,4 +210,15 @@ def test_one_persons_refusals_never_rest_the_target_of_all():
 
     assert (everyones["claude"].is_resting, everyones["claude"].closed_seconds) == (False, 0.0)
     assert live.apply_limits(signals, view_of("ada"), 8.0).statuses["claude"].used_up
-    assert live.apply_limits(signals, view_of("bob"), 8.0) == signals
+    of_bob = live.apply_limits(signals, view_of("bob"), 8.0)
+    assert (of_bob.statuses, of_bob.own_plans) == (signals.statuses, {"claude"})
+
+
+def test_a_refusal_that_is_too_large_to_keep_is_not_kept(plans):
+    error = refused(NOW + 5_400)
+    error.body = b"x" * 20_000
+
+    plans.refuse(exchange_of("ada"), PLAN, error, 0.0)
+
+    assert look(plans)[0].used_up
+    assert look(plans)[0].refusal is None
