@@ -10,28 +10,21 @@ from pydantic import Field
 
 from policies.reading import Weights, load_weights, read_weights, written_at
 from policies.wording import QUICK_BELOW, read_shapes, say_continued, say_size
-from router.contract.features import HASHING, Features
+from router.contract.features import HASHING, Features, Offer
 from router.contract.opinions import Lean, Opinion, PolicyConfig
 from router.contract.personal import MARKED, BadTable, PersonalTable, TableUnreadable, load_personal
 from router.contract.request import RequestView
-from router.contract.signals import Signals, Turn
+from router.contract.signals import Signals
 from router.contract.words import SAID_WRONG, Tier, TurnKind
 
 _MAX_LOG_ODDS = 5.0
 _MAX_KNOWN = 512
-_IS_VAGUE = 0.3
-"""Above this, words only point back."""
-_COMPLAINT = 0.6
-"""Least size of a turn that corrects what fast did."""
 _PLANNED = 0.8
 """Least size of approved, planned work."""
-_ON_DEEP, _SMALL = -0.5, -2.2
-"""A turn after one on deep stays there, unless its words score below the second."""
-_LONG_ABOVE = -0.7
-_QUICK_CALLS, _LONG_CALLS = 4, 12
-"""Calls of the last turn, if its tier is not remembered."""
 _MODELS_PROSE = 0.5
 """Models write subagents' instructions: "thoroughly" and "every" mean less there."""
+_LEAST_POINTING, _POINTS_BACK = 0.12, 0.5
+"""Chances that words point back: below the first only the words count, and from the second on they say nothing themselves."""
 _PLANS = frozenset("plan design architecture strategy proposal phases".split())
 _LEAST_PLAN = -3.0
 """Below this, it is only a question: "what's the plan?"."""
@@ -66,8 +59,9 @@ class LearnedConfig(PolicyConfig):
 
 class _Read(NamedTuple):
     size: float
-    is_vague: bool
-    is_complaint: bool
+    pointing: float
+    """Chance that the words only point back."""
+    complaint: float
     is_plan: bool
     because: str
     idea: str
@@ -76,7 +70,7 @@ class _Read(NamedTuple):
     opinions: tuple[Lean, ...]
     """Opinions if nothing else applies."""
     is_plain: bool
-    """The words alone decide: a task of its own, and of clear size."""
+    """The words alone decide: a task of their own."""
 
 
 class LearnedPolicy:
@@ -109,10 +103,12 @@ class LearnedPolicy:
         read = self._read(features, is_later)
         if read.is_plain and not turn.is_planning and (kind is TurnKind.ASK or kind is TurnKind.TOOL_LOOP):
             return read.opinions
-        lean = self._weigh(features, read, signals, is_later=is_later)
-        if lean.points_back and turn.position.ask is not None:
-            return (lean,)  # remembered odds already have this strength
-        return self._make_opinions(lean, read.taught, _MODELS_PROSE if kind is TurnKind.SUBAGENT else 1.0)
+        lean = self._recall(features, read, signals) if turn.position.is_running else None
+        if lean is None:
+            lean = self._weigh(features, read, signals)
+            if not lean.points_back or signals.offer is not None or turn.position.ask is None:
+                return self._make_opinions(lean, read.taught, _MODELS_PROSE if kind is TurnKind.SUBAGENT else 1.0)
+        return (lean,)  # remembered odds already have this strength
 
     def _make_opinions(self, lean: Lean, taught: float, share: float = 1.0) -> tuple[Lean, ...]:
         """What marked turns add then describes the turn."""
@@ -125,29 +121,40 @@ class LearnedPolicy:
         before = odds if lean.goes_on is None else lean.goes_on
         return Lean(odds, lean.because), replace(lean, log_odds=taught, because=because, goes_on=before + taught)
 
-    def _weigh(self, features: Features, read: _Read, signals: Signals, *, is_later: bool) -> Lean:
-        turn, position = signals.turn, signals.turn.position
-        if is_later and read.is_complaint:
-            if position.is_running and position.ask is not None:
-                because = say_continued(position.ask) if position.ask > max(read.size, QUICK_BELOW) else read.because
-                return _lean(max(read.size, position.ask), because, goes_on=position.ask)
-            if _follows_fast(turn):
-                return _lean(max(read.size, _COMPLAINT), SAID_WRONG)
-            if position.tier is Tier.DEEP:
-                return _lean(max(read.size, _ON_DEEP), "continues what deep did last")
-        if is_later and (read.is_vague or turn.kind is TurnKind.FOLLOW_UP):
+    def _recall(self, features: Features, read: _Read, signals: Signals) -> Lean | None:
+        """What the first request of a running turn said of words that point back."""
+        ask, is_planned = signals.turn.position.ask, signals.turn.position.is_planned
+        if ask is None or read.pointing < _LEAST_POINTING or not _sets_off(features, signals, is_planned):
+            return None
+        return Lean(ask, say_continued(ask), names_turn=True, points_back=True)
+
+    def _weigh(self, features: Features, read: _Read, signals: Signals) -> Lean:
+        turn, position, offer = signals.turn, signals.turn.position, signals.offer
+        if read.pointing >= _LEAST_POINTING or turn.kind is TurnKind.FOLLOW_UP:
             before, is_planned = self._find_ask(signals)
-            if before is not None and (features.has_task or is_planned):
-                if position.tier is Tier.DEEP or (position.tier is None and _took(turn) >= _LONG_CALLS):
-                    before = max(before, _ON_DEEP)
-                return Lean(before, say_continued(before), names_turn=True, points_back=True)
+            if _sets_off(features, signals, is_planned):
+                if offer is not None:
+                    return self._answer(features, read, offer, position.tier)
+                if before is not None and not read.complaint and (read.pointing >= _POINTS_BACK or not read.pointing):
+                    return Lean(before, say_continued(before), names_turn=True, points_back=True)
         if not features.has_task:
             return _lean(self._nothing_asked, "looks like a remark", goes_on=position.ask, wants_plan=position.is_planned)
         wants_plan = read.is_plan or turn.is_planning
         goes_on = max(read.size, _PLANNED) if wants_plan else None
-        if is_later and _SMALL < read.size < _ON_DEEP and self._follows_deep(signals):
-            return _lean(_ON_DEEP, "could be quick or long; deep served the last turn", goes_on=goes_on, wants_plan=wants_plan)
-        return _lean(read.size, read.because, goes_on=goes_on, wants_plan=wants_plan, idea=read.idea)
+        because = _say_wrong(position.tier) if read.complaint else read.because
+        return _lean(read.size, because, goes_on=goes_on, wants_plan=wants_plan, idea=read.idea)
+
+    def _answer(self, features: Features, read: _Read, offer: Offer, tier: Tier | None) -> Lean:
+        """Words that may point back at an offer: the sum of what they say and what was offered."""
+        weights = self._weights
+        odds = weights.turn.read(weights.read_values(features, read.complaint, read.pointing, offer))
+        if read.complaint:
+            return _lean(odds, _say_wrong(tier))
+        if read.pointing < _POINTS_BACK:
+            because, idea = self._say(odds, features, is_later=True)
+            return _lean(odds, because, idea=idea)
+        size = "long" if odds > QUICK_BELOW else "quick"
+        return Lean(odds, f"takes up an offer of {size} work", names_turn=True, points_back=True)
 
     def _read(self, features: Features, is_later: bool) -> _Read:
         known = self._known.get((id(features), is_later))
@@ -159,37 +166,30 @@ class LearnedPolicy:
 
     def _measure(self, features: Features, is_later: bool) -> _Read:
         weights = self._weights
-        size = weights.read_size(features, is_later=is_later)
-        is_vague = is_later and features.is_short and weights.vague.read(features) > _IS_VAGUE
-        is_complaint = is_later and weights.wrong.read(features) > weights.wrong_above
+        pointing = complaint = 0.0
+        if is_later:
+            pointing, complaint = weights.read_pointing(features), weights.read_complaint(features)
+            size = weights.turn.read(weights.read_values(features, complaint, 0.0, None))
+        else:
+            size = weights.first.read(features)
         is_plan = size > _LEAST_PLAN and not _PLANS.isdisjoint(map(_phrase_of, features.concepts))
         because, idea = self._say(size, features, is_later=is_later)
         taught = self._personal.weigh(features.pieces) if self._personal is not None and features.has_task else 0.0
         plain = _lean(size, because, goes_on=max(size, _PLANNED) if is_plan else None, wants_plan=is_plan, idea=idea)
-        is_open = is_later and _SMALL < size < _ON_DEEP
-        is_plain = features.has_task and not is_vague and not is_complaint and not is_open
+        is_plain = features.has_task and pointing < _LEAST_POINTING and not complaint
         opinions = self._make_opinions(plain, taught)
-        return _Read(size, is_vague, is_complaint, is_plan, because, idea, taught, opinions, is_plain)
+        return _Read(size, pointing, complaint, is_plan, because, idea, taught, opinions, is_plain)
 
     def _find_ask(self, signals: Signals) -> tuple[float | None, bool]:
+        """The last ask's size and whether it wanted a plan: as remembered, else read again from the conversation."""
         position = signals.turn.position
-        return (position.ask, position.is_planned) if position.ask is not None else self._read_earlier(signals)
-
-    def _read_earlier(self, signals: Signals) -> tuple[float | None, bool]:
-        """The last ask with a task of its own, read again from the conversation."""
+        if position.ask is not None:
+            return position.ask, position.is_planned
         for features in signals.earlier:
-            read = self._read(features, True)
-            if features.has_task and not read.is_vague:
+            if features.has_task and self._read(features, True).pointing < _POINTS_BACK:
+                read = self._read(features, False)  # as an ask of its own
                 return max(read.size, _PLANNED) if read.is_plan else read.size, read.is_plan
         return None, False
-
-    def _follows_deep(self, signals: Signals) -> bool:
-        """Whether deep served the last turn: as remembered, or by its words and calls."""
-        tier = signals.turn.position.tier
-        if tier is not None:
-            return tier is Tier.DEEP
-        before, _ = self._read_earlier(signals)
-        return before is not None and before > _LONG_ABOVE and _took(signals.turn) > _QUICK_CALLS
 
     def _say(self, size: float, features: Features, *, is_later: bool) -> tuple[str, str]:
         """What the turn looks like, and the idea that says most."""
@@ -232,13 +232,10 @@ def _lean(odds: float, because: str, *, goes_on: float | None = None, wants_plan
     return Lean(odds, because, names_turn=True, goes_on=goes_on, wants_plan=wants_plan, idea=idea)
 
 
-def _took(turn: Turn) -> int:
-    return turn.history.last[-1].calls if turn.history.last else 0
+def _say_wrong(tier: Tier | None) -> str:
+    return "corrects what deep did last" if tier is Tier.DEEP else SAID_WRONG
 
 
-def _follows_fast(turn: Turn) -> bool:
-    """Whether fast served the last turn: as remembered, or by how few calls it took."""
-    if turn.kind not in (TurnKind.ASK, TurnKind.FOLLOW_UP):
-        return False
-    tier = turn.position.tier
-    return tier is Tier.FAST or (tier is None and bool(turn.history.last) and _took(turn) <= _QUICK_CALLS)
+def _sets_off(features: Features, signals: Signals, is_planned: bool) -> bool:
+    """Whether the words set off work: a nod ("ok", "👍") does so only if it approves a plan or answers a question."""
+    return features.has_task or is_planned or (signals.offer is not None and signals.offer.is_question)

@@ -1,7 +1,8 @@
 """The trained weights: byte tables for words, short lists for shape.
 
-Four readers share the features: the task's size in a first turn, in a later one, whether the words complain about the last
-turn, and whether they only point back at it.
+Five readers share the features: the task's size in a first turn, in a later one, whether the words complain about the last
+turn, whether they only point back at it, and the size of what was offered. A later turn's odds are one sum (`COLUMNS`) of what
+these say and of what came before: the last ask, and the assistant's offer.
 """
 
 import math
@@ -9,19 +10,38 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from hashlib import blake2b
-from operator import add, getitem, itemgetter
+from itertools import accumulate
+from operator import add, getitem, itemgetter, mul
 from pathlib import Path
 
 import orjson
 
-from router.contract.features import MARKS, TABLE_SIZE, Features
+from router.contract.features import MARKS, OFFER_SIZE, TABLE_SIZE, Features, Offer
 from router.contract.request import JsonObject
 
-FORMAT = 3
-TABLES = ("first", "later", "wrong", "vague")
+FORMAT = 4
+TABLES: Mapping[str, int] = {**dict.fromkeys(("first", "later", "wrong", "vague"), TABLE_SIZE), "offer": OFFER_SIZE}
+"""Tables in the order of the file, and their bytes."""
 _MIDDLE = 128
 """A weight is a byte's distance from this, times `unit`."""
 _MAX_HEADER_BYTES = 65_536
+_SURE_COMPLAINT = 3.0
+"""Log-odds above the threshold at which words are nothing but a complaint."""
+_SMALLEST_COMPLAINT = -3.0
+"""Log-odds. "Still red" names no work at all, which does not make it small."""
+COLUMNS: Mapping[str, str] = {
+    "words": "what you ask",
+    "complaint": "the last turn seems to have gone wrong",
+    "complaint_words": "what the complaint says",
+    "points_back": "your words point back",
+    "reply_words": "what the reply says",
+    "offer": "what was offered",
+    "offered_parts": "how many parts the offer has",
+    "offered_number": "how many places the offer names",
+    "asked_back": "you were asked",
+}
+"""Columns of a later turn's sum, with the phrase for each. Those from the fourth on count as far as the words point back at an
+offer."""
 
 
 class BadWeights(ValueError):
@@ -54,6 +74,21 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
+class Sum:
+    """A later turn's odds: a weight for each column."""
+
+    start: float
+    weights: tuple[float, ...]
+
+    def read(self, values: Sequence[float]) -> float:
+        return reduce(add, map(mul, self.weights, values), self.start)
+
+    def read_shares(self, values: Sequence[float]) -> dict[str, float]:
+        """What each column adds."""
+        return dict(zip(COLUMNS, map(mul, self.weights, values), strict=True))
+
+
+@dataclass(frozen=True, slots=True)
 class Weights:
     """Fitted by the lab, read by the policy."""
 
@@ -61,6 +96,8 @@ class Weights:
     later: Table
     wrong: Table
     vague: Table
+    offer: Table
+    turn: Sum
     wrong_above: float
     """Above this, words are a complaint: set so that few other remarks pass for one."""
     fingerprint: str
@@ -68,6 +105,25 @@ class Weights:
 
     def read_size(self, features: Features, *, is_later: bool) -> float:
         return (self.later if is_later else self.first).read(features)
+
+    def read_pointing(self, features: Features) -> float:
+        """The chance that words only point back at what came before."""
+        return _sigmoid(self.vague.read(features)) if features.is_short else 0.0
+
+    def read_complaint(self, features: Features) -> float:
+        """How surely words say that the last turn went wrong; 0 where they do not."""
+        return max(0.0, min(1.0, (self.wrong.read(features) - self.wrong_above) / _SURE_COMPLAINT))
+
+    def read_values(self, features: Features, complaint: float, pointing: float, offer: Offer | None) -> tuple[float, ...]:
+        """A later turn's columns."""
+        size = self.later.read(features)
+        wrong = complaint * max(_SMALLEST_COMPLAINT, size)
+        if offer is None:
+            return ((1.0 - complaint) * size, complaint, wrong, *_NO_OFFER)
+        own = 1.0 - pointing
+        offered = (self.offer.read(offer.features), math.log1p(offer.parts), math.log1p(offer.number), offer.is_question)
+        values = (own * (1.0 - complaint) * size, own * complaint, own * wrong, pointing, pointing * size)
+        return (*values, *(pointing * value for value in offered))
 
     def read_shares(self, features: Features, *, is_later: bool) -> dict[str, float]:
         """How far each concept moved the odds; the furthest if it was named more than once."""
@@ -81,6 +137,13 @@ class Weights:
             if abs(total) > abs(furthest.get(phrase, 0)):
                 furthest[phrase] = total
         return {phrase: unit * total for phrase, total in furthest.items()}
+
+
+_NO_OFFER = (0.0,) * (len(COLUMNS) - 3)
+
+
+def _sigmoid(odds: float) -> float:
+    return 1 / (1 + math.exp(-max(-30.0, min(30.0, odds))))
 
 
 def load_weights(path: str) -> Weights:
@@ -110,21 +173,25 @@ def read_weights(content: bytes) -> Weights:
         header = orjson.loads(line)
         if header["format"] != FORMAT:
             raise BadWeights(f"incompatible weights file: format {header['format']}, and this version reads format {FORMAT}")
-        tables = [_read_table(header[name], body[at * TABLE_SIZE : (at + 1) * TABLE_SIZE]) for at, name in enumerate(TABLES)]
-        first, later, wrong, vague = tables
+        ends = [*accumulate(TABLES.values(), initial=0)]
+        tables = [_read_table(header[name], body[at:end]) for name, at, end in zip(TABLES, ends, ends[1:], strict=False)]
+        first, later, wrong, vague, offer = tables
         fingerprint = blake2b(content, digest_size=6).hexdigest()
-        weights = Weights(first, later, wrong, vague, float(header["wrong_above"]), fingerprint, header["trained_on"])
+        turn = _read_sum(header["turn"])
+        weights = Weights(
+            first, later, wrong, vague, offer, turn, float(header["wrong_above"]), fingerprint, header["trained_on"]
+        )
     except BadWeights:
         raise
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise BadWeights(f"incompatible weights file: {type(error).__name__} {error}") from error
-    numbers = [weights.wrong_above]
+    numbers = [weights.wrong_above, weights.turn.start, *weights.turn.weights]
     for table in tables:
         numbers += (table.start, table.unit, table.length, *sum(table.marks, ()))
     if not all(map(math.isfinite, numbers)):
         raise BadWeights("damaged weights file: a weight is not a finite number")
-    if len(body) != len(TABLES) * TABLE_SIZE:
-        raise BadWeights(f"damaged weights file: tables of {len(body)} bytes instead of {len(TABLES) * TABLE_SIZE}")
+    if len(body) != ends[-1]:
+        raise BadWeights(f"damaged weights file: tables of {len(body)} bytes instead of {ends[-1]}")
     return weights
 
 
@@ -134,6 +201,13 @@ def _read_table(header: JsonObject, table: bytes) -> Table:
     if not isinstance(marks, dict):
         raise BadWeights("incompatible weights file: marks are not named")
     return Table(start, unit, length, _read_steps(marks), table)
+
+
+def _read_sum(header: JsonObject) -> Sum:
+    columns = header["columns"]
+    if not isinstance(columns, dict):
+        raise BadWeights("incompatible weights file: columns are not named")
+    return Sum(_number(header, "start"), tuple(_number(columns, name) for name in COLUMNS))
 
 
 def _number(header: JsonObject, name: str) -> float:

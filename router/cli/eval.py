@@ -148,7 +148,7 @@ def _evaluate_complaints(arguments: argparse.Namespace) -> int:
         raise BadData("these files contain no remarks")
     with _explaining(arguments) as explain, Progress("listening", len(remarks)) as progress:
         for remark in remarks:
-            are_heard.append(_is_heard(explain(remark.as_item())))
+            are_heard.append(is_heard(explain(remark.as_item())))
             progress.advance(1)
     heard = count_heard(remarks, are_heard)
     if arguments.json:
@@ -159,7 +159,7 @@ def _evaluate_complaints(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _is_heard(told: JsonObject) -> bool:
+def is_heard(told: JsonObject) -> bool:
     evidence = map(as_object, as_list(told.get("evidence")))
     return any(said.get("kind") == "lean" and as_text(said.get("because")).startswith(SAID_WRONG) for said in evidence)
 

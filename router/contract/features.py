@@ -12,10 +12,14 @@ used."""
 TABLE_BITS = 18
 TABLE_SIZE = 1 << TABLE_BITS
 """Places in the table of weights: one for each word, and each pair of words."""
+OFFER_SIZE = 1 << 16
+"""Places in the table for what an assistant offers: there is less to learn it from."""
 UNSPACED = re.compile("[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]+")
 """Scripts that do not part words by spaces, or build them of syllables: read by pairs of characters."""
 SHOWN_CHARS = 3_000
 """Longer texts count as this long."""
+SHORT_CHARS = 100
+"""Longer words have a task of their own: they do not point back."""
 _MAX_PACKED = 256
 
 MARKS: Mapping[str, tuple[int, ...]] = {
@@ -39,8 +43,12 @@ MARKS: Mapping[str, tuple[int, ...]] = {
     "code_fence": (1,),
     "trace": (1,),
     "arrow": (1,),
+    "line_numbers": (1, 2, 3),
     "pasted_lines": (1, 8, 25),
     "red_output": (1,),
+    "pasted_code": (1, 8, 25),
+    "pasted_log": (1, 8, 25),
+    "pasted_diff": (1, 8, 25),
 }
 """What is counted in a text, and the counts at which the next step begins."""
 
@@ -59,6 +67,24 @@ class Features(NamedTuple):
     """False for a greeting, thanks or "ok"."""
     is_short: bool = True
     """Whether it is short enough to lean on earlier turns."""
+
+
+class Offer(NamedTuple):
+    """The part of the assistant's last message that a reply takes up."""
+
+    features: Features
+    """Its places are folded into `OFFER_SIZE`."""
+    parts: int
+    """Sentences, list items and what commas part."""
+    number: int
+    """The largest count it names: "all 40 pages"."""
+    is_question: bool
+    """Whether the message ends by asking."""
+
+
+def fold_places(features: Features) -> Features:
+    """Features for the smaller table of offers."""
+    return features._replace(pieces=tuple(sorted({place % OFFER_SIZE for place in features.pieces})))
 
 
 def pack_places(pieces: Sequence[int]) -> bytes:

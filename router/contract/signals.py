@@ -8,7 +8,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from router.contract.features import Features
+from router.contract.features import Features, Offer
 from router.contract.request import RequestView
 from router.contract.target import TargetStatus
 from router.contract.words import Tier, TurnKind
@@ -99,6 +99,8 @@ class Turn(Struct, frozen=True):
     """Likewise for an exact model name."""
     usual_efforts: tuple[str, ...] = ()
     """Reasoning efforts that the client asks for by itself."""
+    said: str = ""
+    """The end of the assistant's last message before short words; empty where the request does not hold it."""
 
 
 class TokenCount(Struct, frozen=True):
@@ -153,6 +155,8 @@ class Signals(Struct, frozen=True):
     """Plans that the caller's login opens now: in their tier they go first, since others are paid for in addition."""
     shadow: Mapping[str, float] = {}
     """Plans that are used ahead of the clock, with the share of the list price that their tokens are weighed by."""
+    offer: Offer | None = None
+    """What the assistant offered, where the words may point back at it."""
 
     def of_tier(self, tier: Tier) -> Iterator[TargetStatus]:
         """Targets of a tier, without a Python step for each: there may be many."""

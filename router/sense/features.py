@@ -4,7 +4,7 @@ import math
 import re
 from functools import lru_cache
 
-from router.contract.features import MARKS, SHOWN_CHARS, Features, steps_of
+from router.contract.features import MARKS, SHORT_CHARS, SHOWN_CHARS, Features, steps_of
 from router.sense.claims import PARTS_OF_CLAIMS, drop_claims
 from router.sense.lexicon import asks_for_nothing
 from router.sense.shape import count_marks, is_red
@@ -13,33 +13,34 @@ from router.sense.vocabulary import read_words
 _HEAD_CHARS, _TAIL_CHARS = 600, 300
 _MAX_TYPED = 2_000
 """Claims are looked for in this much of either end."""
-_SHORT_CHARS = 100
-"""Longer texts have a task of their own."""
 _WORD = re.compile(r"\w+")
 _GAPS = bytes(code if chr(code).isalnum() or chr(code) == "_" else ord(" ") for code in range(128)).ljust(256)
 """Parts ASCII words as `_WORD` does, in a tenth of the time."""
 _LEAST_CHARS, _LEAST_LINES = 160, 3
 _PASTED = re.compile(
     r"\s*(?:"
-    r"[\[(]?\d{4}-\d\d-\d\d|[\[(]?\d\d:\d\d:\d\d"  # a time, as in a log
-    r"|(?:\[?(?:INFO|WARN(?:ING)?|ERROR|DEBUG|TRACE|FATAL|NOTICE)\b)"
+    r"(?P<log>[\[(]?\d{4}-\d\d-\d\d|[\[(]?\d\d:\d\d:\d\d"  # a time
+    r"|\[?(?:INFO|WARN(?:ING)?|ERROR|DEBUG|TRACE|FATAL|NOTICE)\b"
     r"|(?:at |File \"|from |#\d+ )\S+.*(?:line \d+|:\d+)|Traceback |Caused by:|\.\.\. \d+ more"
-    r"|[+-]{3} |@@ |diff --git |index [0-9a-f]{6}"
-    r"|<[/!a-zA-Z][^>]*>|DOM Path:|Position: |React Component:|HTML Element:"
-    r"|[\w.-]+@[\w.-]+:\S*[$#] |\$ |>>> |npm (?:ERR!|WARN)|\w+(?:Error|Exception)\b:"
-    r"|[}\])]+[;,)]*\s*$|\S+:\d+:\d+|[|+][-=+| ]{3,}|(?:=+|-+|\*+) ?\S.*(?:===|---)"
+    r"|[\w.-]+@[\w.-]+:\S*[$#] |\$ |>>> |npm (?:ERR!|WARN|warn|error|notice)\b|\w+(?:Error|Exception)\b:|\S+:\d+:\d+"
+    r"|(?:\d+[smhd]\w* +(?:\(x?\d[^)]*\) +)?)?(?:Normal|Warning) +[A-Z]\w+ )"  # an event of kubectl
+    r"|(?P<diff>[+-]{3} |@@ |diff --git |index [0-9a-f]{6})"
+    r"|(?P<code><[/!a-zA-Z][^>]*>|DOM Path:|Position: |React Component:|HTML Element:|[}\])]+[;,)]*\s*$"
+    r"|[|+][-=+| ]{3,}|(?:=+|-+|\*+) ?\S.*(?:===|---))"
     r")"
 )
 _SIGNS = re.compile(r"[{}\[\]()=<>;|\\/$_@#*&^%~`\"]|0x|::|->")
 _MAX_SIGNS = 0.12
 """Above this share of such signs, a line is code or output."""
+_PASTES = ("code", "log", "diff")
+_NO_PASTE = (0,) * len(_PASTES)
 
 
 @lru_cache(maxsize=512)
 def read_features(text: str) -> Features:
     """Cached: a tool loop repeats the person's words on every call."""
     whole = _ends(text.strip(), _MAX_TYPED, _MAX_TYPED)
-    typed, pasted = own_words(whole)
+    typed, pasted = _part(whole)
     shown = _ends(typed, _HEAD_CHARS, _TAIL_CHARS)
     lower = shown.lower()
     words = _split(lower)
@@ -50,41 +51,52 @@ def read_features(text: str) -> Features:
         lower = shown.lower()
         words = _split(lower)
         pieces, concepts, hints = read_words(words)
-    length = len(text) if len(text) > 2 * _MAX_TYPED and not pasted else len(typed)
+    length = len(text) if len(text) > 2 * _MAX_TYPED and not any(pasted) else len(typed)
     return Features(
         pieces=tuple({*pieces}),
-        marks=steps_of(MARKS, (*count_marks(shown, lower, len(words), length, hints), pasted, is_red(whole))),
+        marks=steps_of(MARKS, (*count_marks(shown, lower, len(words), length, hints), sum(pasted), is_red(whole), *pasted)),
         length=math.log1p(min(length, SHOWN_CHARS)) / 3 - 1,
         concepts=tuple(concepts),
         has_task=not asks_for_nothing(words),
-        is_short=len(text) <= _SHORT_CHARS,
+        is_short=len(text) <= SHORT_CHARS,
     )
 
 
 def own_words(text: str) -> tuple[str, int]:
     """The text without pasted lines, and their number: a log says little of the task's size."""
+    own, pasted = _part(text)
+    return own, sum(pasted)
+
+
+def _part(text: str) -> tuple[str, tuple[int, ...]]:
+    """The text without pasted lines, and how many of these are code, a log and a diff."""
     if len(text) < _LEAST_CHARS or text.count("\n") < _LEAST_LINES:
-        return text, 0
+        return text, _NO_PASTE
     kept: list[str] = []
-    pasted, is_fenced = 0, False
+    found: list[str] = []
+    is_fenced = False
     for line in text.split("\n"):
         if line.lstrip().startswith("```"):
             is_fenced = not is_fenced
-            pasted += 1
-        elif is_fenced or _is_pasted(line):
-            pasted += 1
+            found.append("code")
+        elif kind := _kind_of(line) or ("code" if is_fenced else ""):
+            found.append(kind)
         else:
             kept.append(line)
     own = "\n".join(kept).strip()
-    return (own, pasted) if pasted >= _LEAST_LINES and len(own.split()) > 1 else (text, 0)
+    if len(found) < _LEAST_LINES or len(own.split()) < 2:
+        return text, _NO_PASTE
+    return own, tuple(map(found.count, _PASTES))
 
 
-def _is_pasted(line: str) -> bool:
+def _kind_of(line: str) -> str:
+    """The kind of a pasted line; empty for one that was typed."""
     if not line or line.isspace():
-        return False
-    if line.startswith(("    ", "\t")) and not line.lstrip().startswith(("-", "*", "•")):
-        return True
-    return _PASTED.match(line) is not None or len(_SIGNS.findall(line)) > _MAX_SIGNS * len(line)
+        return ""
+    if (found := _PASTED.match(line)) is not None:
+        return found.lastgroup or "code"
+    is_indented = line.startswith(("    ", "\t")) and not line.lstrip().startswith(("-", "*", "•"))
+    return "code" if is_indented or len(_SIGNS.findall(line)) > _MAX_SIGNS * len(line) else ""
 
 
 def shown_words(text: str) -> str:

@@ -8,6 +8,8 @@ _FILE = re.compile(
     r"|xml|svelte|swift|exs?|lua|r|env|conf|tf|proto|ipynb|csv)\b"
 )
 _LIST_ITEM = re.compile(r"\n[ \t]*(?:[-*•]|\d{1,2}[.)])[ \t]")
+_LINE_NUMBER = re.compile(r"\b(?:lines? |zeilen? |lignes? |l[ií]neas? |строк\w+ )\d|\w:\d+\b|第\d+行|\d行目")
+_HAS_DIGIT = re.compile("[0-9]").search
 _QUESTION_MARKS = ("?", "？", "؟")
 _COUNTED = tuple(b',\n`_(/":?')
 _ALIKE = bytes.maketrans(b"{[=;<'", b'((((("')
@@ -60,6 +62,7 @@ def count_marks(shown: str, lower: str, words: int, length: int, hints: list[str
         int(ticks > 2 and "```" in lower),
         int("traceback" in hints or "exception" in hints or (lines > 0 and "\n    at " in lower)),
         int(has_arrow),
+        len(_LINE_NUMBER.findall(lower)) if _HAS_DIGIT(lower) else 0,
     )
 
 

@@ -14,6 +14,7 @@ from router.contract.signals import RESERVE_TOKENS, Alias, Signals, TokenCounter
 from router.contract.target import TargetStatus
 from router.contract.words import TurnKind
 from router.sense.features import read_features
+from router.sense.offers import LEAST_OFFER, read_offer
 from router.sense.tokens import Calibration, estimate_prompt
 
 _CALIBRATED_TOKENS = 4_000
@@ -35,15 +36,17 @@ def read_signals(
     if turn.kind is TurnKind.SUBAGENT and not turn.only_reads:
         text = turn.ask_text
     features = read_features(text) if text else None
-    return Signals(turn, prompt, alias, statuses, view.effort, features, _read_earlier(turn, features))
+    if not turn.history.turns or features is None or not features.is_short:
+        return Signals(turn, prompt, alias, statuses, view.effort, features)
+    offer = read_offer(turn.said, text or "") if len(turn.said) >= LEAST_OFFER else None
+    return Signals(turn, prompt, alias, statuses, view.effort, features, _read_earlier(turn), offer=offer)
 
 
-def _read_earlier(turn: Turn, features: Features | None) -> tuple[Features, ...]:
-    """Earlier turns, newest first, if the words may point back at them and their size is not remembered."""
-    last = turn.history.last
-    if not last or features is None or not features.is_short or turn.position.ask is not None:
+def _read_earlier(turn: Turn) -> tuple[Features, ...]:
+    """Earlier turns, newest first, if their size is not remembered."""
+    if turn.position.ask is not None:
         return ()
-    earlier = [read_features(past.words) for past in reversed(last)]
+    earlier = [read_features(past.words) for past in reversed(turn.history.last)]
     if turn.ask_text and turn.ask_text != turn.person_text:
         earlier.append(read_features(turn.ask_text))  # before any number of "go on"
     return tuple(earlier)

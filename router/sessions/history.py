@@ -22,6 +22,7 @@ _LOOK_BACK = 2_000
 _LAST_INDEXES = 6
 """The running turn's words, and those before five "go on"s."""
 _FIRST_MESSAGES = 12
+_SAID_MESSAGES, _SAID_CHARS = 8, 1_500
 
 
 class History(Struct, frozen=True):
@@ -47,6 +48,17 @@ class History(Struct, frozen=True):
                     return words
                 skip -= 1
         return None
+
+    def find_said(self, conversation: Conversation) -> str:
+        """The end of the assistant's last text before the person's newest words; empty if a compaction dropped it."""
+        if not self.words_at:
+            return ""
+        since = self.words_at[-2] if len(self.words_at) > 1 else -1
+        for index in range(self.words_at[-1] - 1, max(since, self.words_at[-1] - 1 - _SAID_MESSAGES), -1):
+            message = conversation.messages[index]
+            if message.role == "assistant" and message.texts:
+                return message.texts[-1][-_SAID_CHARS:]
+        return ""
 
 
 NOTHING_TOLD = History()

@@ -3,6 +3,7 @@
 import hashlib
 from functools import lru_cache
 
+from router.contract.features import SHORT_CHARS
 from router.contract.request import Conversation, Message, RequestView
 from router.contract.secret import mask_keys
 from router.contract.signals import SessionHistory, Trajectory, Turn
@@ -63,6 +64,7 @@ def read_turn(view: RequestView) -> Turn:
         session = view.continued.session
     compacted_ask, goes_on, goes_on_after, only_reads = None, False, "", False
     history, trajectory = _NO_HISTORY, _NO_TRAJECTORY
+    said = ""
     if kind in _ON_AND_ON:
         goes_on = kind is TurnKind.TOOL_LOOP or _structural_kind(view, words) is TurnKind.TOOL_LOOP
         if kind is TurnKind.TOOL_LOOP or words is None:
@@ -74,15 +76,17 @@ def read_turn(view: RequestView) -> Turn:
         asked = _find_ask(conversation, client, words, told)
         if told.turns:
             history = told.as_session()
+            if words and len(words) <= SHORT_CHARS:
+                said = told.find_said(conversation)
     else:
         asked, words = words if kind is TurnKind.SUBAGENT else None, None
         only_reads = kind is TurnKind.SUBAGENT and clients.SEARCHER in view.system[:_SYSTEM_HEAD]
         if kind is TurnKind.COMPACTION and told_kind is not TurnKind.SUBAGENT:
             compacted_ask = told.find_words(conversation, client)
     return Turn(
-        kind=kind,
-        session=session or _guess_session(view, client, told),
-        client=client.name,
+        kind,
+        session or _guess_session(view, client, told),
+        client.name,
         person_text=words,
         ask_text=asked,
         is_planning=stated.is_planning or is_planning(conversation),
@@ -95,6 +99,7 @@ def read_turn(view: RequestView) -> Turn:
         history=history,
         trajectory=trajectory,
         usual_efforts=client.default_efforts,
+        said=said,
     )
 
 

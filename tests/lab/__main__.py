@@ -21,12 +21,14 @@ from router.contract.words import Preference, Tier
 from router.past.figures import Judged, count_heard, measure, measure_rescue, split_by_set
 from router.past.labelled import BadData, Item, load_items, load_turns
 from router.past.marks import sigmoid
+from tests.lab.bars import explaining, judge_seen, judge_unseen, list_figures
 from tests.lab.explanations import explain_drawn
-from tests.lab.items import Row, load_rows, load_said
+from tests.lab.items import Row, load_replies, load_rows, load_said
+from tests.lab.libraries import CannotFit
 from tests.lab.measure import Pace, cost_curve, measure_all, regret, reliability
 from tests.lab.plots import draw_cost_curve, draw_reliability
 from tests.lab.rescue import fit_out_of_fold, fit_rescue
-from tests.lab.train import CannotFit, fingerprint_of, fit
+from tests.lab.train import fingerprint_of, fit
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -68,8 +70,22 @@ scores went there. off by: mean difference between score and share of long tasks
 def shipped_data(folder: Path) -> list[Path]:
     """The files that the shipped weights are fitted to, in order."""
     asks = [folder / "asks" / f"{name}.jsonl" for name in "abcdefg"]
-    own = [HERE / f"{name}.jsonl" for name in ("first-things", "follow-ups", "corrections")]
-    return [*asks, *own, *(folder / name for name in ("meaning.jsonl", "more/labels.jsonl", "train.jsonl", "complaints.jsonl"))]
+    own = [HERE / f"{name}.jsonl" for name in ("first-things", "shapes", "follow-ups", "corrections")]
+    return [
+        *asks,
+        *own,
+        *(
+            folder / name
+            for name in (
+                "meaning.jsonl",
+                "more/labels.jsonl",
+                "train.jsonl",
+                "complaints.jsonl",
+                "offers.jsonl",
+                "remarks.jsonl",
+            )
+        ),
+    ]
 
 
 def main(given: Sequence[str] | None = None) -> int:
@@ -95,6 +111,8 @@ def build_parser() -> argparse.ArgumentParser:
         "--out", type=Path, default=ROOT / ".cache" / "learned.weights", metavar="FILE", help="default: %(default)s"
     )
     train.set_defaults(run=_train)
+    bars = commands.add_parser("bars", help="judge the whole road on repositories, projects and asks that were left out")
+    bars.set_defaults(run=_show_bars)
     rescue = commands.add_parser("rescue", help="fit what notices turns that go wrong, and print its five weights")
     rescue.add_argument("data", nargs="*", type=Path, metavar="DATA", help="files of recorded calls (default: the shared ones)")
     rescue.set_defaults(run=_fit_rescue)
@@ -122,11 +140,11 @@ def build_parser() -> argparse.ArgumentParser:
 def _train(arguments: argparse.Namespace) -> int:
     """Fit, show how well the weights do on unseen data, write them, and compare them with the shipped ones."""
     data = arguments.data or shipped_data(SHARED_DATA)
-    rows, remarks = load_rows(data), load_said(data)
+    rows, remarks, replies = load_rows(data), load_said(data), load_replies(data)
     judges = _read_judges(arguments.dev, rows) if arguments.dev else []
     if len({row.group for row in rows if row.item.is_clear}) < 2:
         raise CannotFit("too little data: items of at least two groups are needed (repositories, or fifty asks)")
-    fitted = fit(rows, remarks, fingerprint_of(data), say)
+    fitted = fit(rows, remarks, replies, fingerprint_of(data), say)
     say(f"\nthe weights alone, fast below a score of {_FAST_BELOW}; each group is judged by weights fitted without it")
     _print_sets({name: [("", judged)] for name, judged in split_by_set(_judge(rows, fitted.odds)).items()})
     if remarks:
@@ -140,11 +158,30 @@ def _train(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _show_bars(_: argparse.Namespace) -> int:
+    data = shipped_data(SHARED_DATA)
+    rows, remarks, replies = load_rows(data), load_said(data), load_replies(data)
+    with explaining(SHIPPED_WEIGHTS.read_bytes()) as explain:
+        functions = [row.item.prompt for row in load_rows([SHARED_DATA / "dev.jsonl"]) if row.item.source == "humaneval"]
+        wordings = [*judge_seen(explain, rows, functions)]
+    print(
+        "\n".join(
+            write_table(
+                ("", "items", "share"), [[one.name, str(len(one.is_right)), cell(one.share)] for one in wordings], style_here()
+            )
+        )
+    )
+    figures = [*list_figures(rows, remarks, replies, judge_unseen(rows, remarks, replies, say))]
+    table = [[one.name, str(one.count), cell(one.value), f"{cell(one.low)} to {cell(one.high)}"] for one in figures]
+    print("\n".join(write_table(("", "items", "", "95 %"), table, style_here())))
+    return 0
+
+
 def _say_difference(content: bytes, shipped: bytes) -> str:
     """How new weights differ from the shipped ones. By a few steps: the same data, on another kind of processor."""
     if content == shipped:
         return "identical to policies/learned.weights"
-    tables = zip(content.partition(b"\n")[2], shipped.partition(b"\n")[2], strict=True)
+    tables = zip(content.partition(b"\n")[2], shipped.partition(b"\n")[2], strict=False)
     steps = [abs(new - old) for new, old in tables if new != old]
     furthest = max(steps, default=0)
     return f"differs from policies/learned.weights in {len(steps)} of its weights, by at most {furthest} of 255 steps"

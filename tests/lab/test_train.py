@@ -9,9 +9,23 @@ from threadpoolctl import threadpool_limits
 
 from policies.reading import load_weights, read_weights
 from router.past.labelled import ASKS, COMMITS, MEANING, Item, Remark
+from router.sense.offers import read_offer
 from tests.lab.__main__ import SHIPPED_WEIGHTS, shipped_data
-from tests.lab.items import VAGUE, Row, Said, load_items, load_rows, load_said, row_of
-from tests.lab.train import CannotFit, Fitted, fingerprint_of
+from tests.lab.items import (
+    VAGUE,
+    Reply,
+    Row,
+    Said,
+    load_items,
+    load_replies,
+    load_rows,
+    load_said,
+    mask_names,
+    row_of,
+    widen,
+)
+from tests.lab.libraries import CannotFit
+from tests.lab.train import Fitted, fingerprint_of
 from tests.lab.train import fit as fit_all
 
 QUICK = ("rename {} to b", "fix the typo in {}", "what does {} do?", "bump the version of {}", "add a comment to {}")
@@ -25,7 +39,7 @@ LONG = (
 
 
 def fit(rows, name, report) -> Fitted:
-    return fit_all(rows, [], name, report)
+    return fit_all(rows, [], [], name, report)
 
 
 def score_out_of_fold(rows, report) -> list[float]:
@@ -121,12 +135,12 @@ def test_complaints_are_told_from_other_remarks(rows):
     said = [("still broken {}", True), ("same error in {}", True), ("thanks, {} works", False), ("now add {}", False)] * 8
     remarks = [Said(Remark(text.format(f"part{n}"), "fix it", bad), f"g{n % 3}") for n, (text, bad) in enumerate(said)]
 
-    fitted = fit_all(rows, remarks, "abc", lambda _: None)
+    fitted = fit_all(rows, remarks, [], "abc", lambda _: None)
     weights = read_weights(fitted.content)
 
     assert fitted.are_heard == [each.remark.is_complaint for each in remarks]
-    assert weights.wrong.read(read_one("still broken again").features) > weights.wrong_above
-    assert weights.wrong.read(read_one("thanks").features) < weights.wrong_above
+    assert weights.read_complaint(read_one("still broken again").features) > 0
+    assert weights.read_complaint(read_one("thanks").features) == 0
 
 
 def test_without_remarks_no_complaint_is_ever_heard(fitted):
@@ -140,6 +154,39 @@ def test_words_that_point_back_are_told_from_asks(rows):
     weights = read_weights(fit([*rows, *read_rows(vague)], "abc", lambda _: None).content)
 
     assert weights.vague.read(read_one("yes, do it").features) > 0 > weights.vague.read(read_one("fix the typo in x").features)
+
+
+def test_what_is_offered_decides_where_a_reply_points_back(rows):
+    offers = [(f"I could {text.format(f'part{n}')}. Shall I?", text in LONG) for n, text in enumerate((*QUICK, *LONG) * 6)]
+    replies = [Reply("yes", f"ask {n}", said, is_long, True) for n, (said, is_long) in enumerate(offers)]
+    vague = [Item(VAGUE, VAGUE, text, False, True, kind=VAGUE) for text in ("go on", "do it", "yes", "the second one")]
+    weights = read_weights(fit_all([*rows, *read_rows(vague)], [], replies, "abc", lambda _: None).content)
+    yes = read_one("yes").features
+
+    small, big = (
+        weights.turn.read(weights.read_values(yes, 0.0, 1.0, read_offer(f"I could {what}. Shall I?", "yes")))
+        for what in ("fix the typo in it", "implement the importer from scratch with tests")
+    )
+
+    assert small < big
+
+
+def test_an_ask_is_fitted_in_other_forms_and_a_function_under_other_first_lines():
+    asks = [replace(row, lang="en") for row in read_rows(write_asks())]
+    code = row_of(replace(write_asks(1)[0], source="humaneval", kind="", prompt="def f(x):\n    return x"))
+
+    more = [*widen([*asks, code])]
+
+    assert {row.label for row in more} == {0.0, 1.0}
+    assert {row.group for row in more} <= {row.group for row in (*asks, code)}
+    assert not {row.features for row in more} & {row.features for row in (*asks, code)}
+
+
+def test_names_of_projects_are_not_fitted():
+    (row,) = mask_names([row_of(Item("agent_session_x", "acme/zanzibar", "fix zanzibar in the parser", False, True))])
+
+    assert not {*row.features.pieces} & {*read_one("zanzibar").features.pieces[:1]}
+    assert {*read_one("parser").features.pieces} & {*row.features.pieces}
 
 
 def test_the_sum_is_honest_on_real_prompts():
@@ -156,6 +203,7 @@ def test_the_file_says_what_it_was_fitted_to(fitted):
         "items": 40,
         "kinds": {"agent_session_x": 20, "asks: first asks with tools": 20},
         "remarks": 0,
+        "replies": 0,
     }
 
 
@@ -234,7 +282,23 @@ def test_lines_are_read_with_groups_and_weights_and_remarks_apart(tmp_path):
         ("", "r", 1.0, 1.0),
     ]
     assert [row.is_session for row in rows] == [False] * 5 + [True]
-    assert [(each.remark.is_complaint, each.group) for each in said] == [(True, "data 0"), (False, "r 0")]
+    assert [(each.remark.is_complaint, each.group) for each in said] == [(True, "data 0"), (False, "r")]
+
+
+def test_replies_and_remarks_are_read_with_what_came_before(tmp_path):
+    path = tmp_path / "data.jsonl"
+    offer = {"before": "b", "assistant": "Shall I?", "reply": "yes", "label": "long", "kind": "approve_big", "lang": "en"}
+    remark = {"before": "c", "remark": "still red", "complaint": "yes", "size": "unclear", "lang": "en"}
+    path.write_text(f"{json.dumps(offer)}\n{json.dumps(remark)}\n")
+
+    assert load_rows([path]) == []
+    assert load_replies([path]) == [
+        Reply("yes", "b", "Shall I?", True, True, "en"),
+        Reply("still red", "c", "", None, None, "en"),
+    ]
+    assert [(each.remark.says, each.remark.is_complaint, each.group) for each in load_said([path])] == [
+        ("still red", True, "reply c")
+    ]
 
 
 @pytest.mark.shared

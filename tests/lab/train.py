@@ -14,15 +14,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from policies.reading import write_weights
-from router.contract.features import MARKS, TABLE_SIZE, Features
+from policies.reading import COLUMNS, TABLES, read_weights, write_weights
+from router.contract.features import MARKS, TABLE_SIZE, Features, fold_places
 from router.contract.request import JsonObject
+from router.dialects.fields import as_object
 from router.past.labelled import ASKS, COMMITS, MEANING
 from router.sense.features import read_features
-from tests.lab.items import VAGUE, Row, Said
+from router.sense.offers import read_offer
+from tests.lab.items import DECLINED, VAGUE, Reply, Row, Said, mask_names, widen
+from tests.lab.libraries import CannotFit, load_libraries
+from tests.lab.turns import fit_sum
 
 FOLDS = 6
-_KIND_WEIGHTS = {ASKS: 1.0, MEANING: 2.5, COMMITS: 0.0, VAGUE: 0.0}
+_KIND_WEIGHTS = {ASKS: 1.0, MEANING: 2.5, COMMITS: 0.0, VAGUE: 0.0, DECLINED: 0.0}
 """What an item counts by where it comes from. Real prompts are few and written asks sound clean. Commits made the reading of
 real prompts worse (AUROC 0.861 → 0.845): what people write about a change is not what they ask for."""
 _SESSION_WEIGHT, _OTHER_WEIGHT = 0.15, 0.6
@@ -36,12 +40,14 @@ _OWN_SCALE, _OWN_SHARE = 0.4, 0.5
 _SOUND = 0.1
 """How much of the difference between real prompts and written asks is removed from the words: long tasks are half of the
 written asks and a quarter of the real prompts, and without it how a text sounds would count as its size."""
-_FIRST_SHARE, _LATER_SHARE = 0.2, 0.25
+_FIRST_SHARE, _LATER_SHARE = 0.2, 0.6
 """How much the reader of real prompts counts next to the other one. More ranks real prompts better and written asks worse:
 decisions/0030."""
 _COMPLAINT_WEIGHT, _ASK_REMARK_WEIGHT, _ASKS_AS_REMARKS = 3.0, 0.3, 1_500
 """What a complaint counts next to other remarks, and an ask, which is never a complaint; about this many asks are enough."""
-_FALSE_ALARM = 0.048
+_FALSE_ALARM = 0.03
+_OFFER_WEIGHT, _ASK_AS_OFFER_WEIGHT, _ANSWER_WEIGHT = 4.0, 0.2, 2.0
+"""What an offer counts, a written ask next to it, and an answer to an offer next to a phrase that points back."""
 _ASK_AGAINST_VAGUE = 2.0
 """An ask that is taken for an approval is worse than an approval that is read as an ask."""
 _LONGEST_WEIGHT = 0.9995
@@ -50,10 +56,8 @@ _MARK_STARTS = [sum(len(edges) + 1 for edges in list(MARKS.values())[:index]) fo
 _COLUMNS = TABLE_SIZE + _MARK_STARTS[-1] + 1
 
 Report = Callable[[str], None]
-
-
-class CannotFit(Exception):
-    """There is too little data to fit."""
+_NO_SUM: JsonObject = {"start": 0.0, "columns": {name: float(name == "words") for name in COLUMNS}}
+_NO_HEADER: JsonObject = {"trained_on": {}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,33 +78,89 @@ def fingerprint_of(paths: Sequence[Path]) -> str:
     return digest.hexdigest()
 
 
-def fit(rows: Sequence[Row], remarks: Sequence[Said], fingerprint: str, report: Report) -> Fitted:
-    """Fit all four readers. The same data always gives the same bytes. Raises `CannotFit`."""
+def fit(rows: Sequence[Row], remarks: Sequence[Said], replies: Sequence[Reply], fingerprint: str, report: Report) -> Fitted:
+    """Fit all four readers and the sum. The same data always gives the same bytes. Raises `CannotFit`."""
+    count, rows = len(rows), mask_names([*rows, *widen(rows)])
     weights = weigh_rows(rows)
     if len({row.label for row, weight in zip(rows, weights, strict=True) if weight}) < 2:
         raise CannotFit("too little data: both quick and long items that count are needed")
-    report(f"words: fitting to {len(rows)} items")
-    words, real = _fit_words(rows, weights), _fit_real(rows, weights)
-    odds = _score_out_of_fold(rows, weights, report)
-    line = _find_line(rows, odds)
+    report(f"words: fitting to {len(rows)} items, {len(remarks)} remarks and {len(replies)} replies")
+    folds = _Folds(rows, remarks, replies)
+    parts = [_fit_readers(*folds.without(fold, weights)) for fold in range(FOLDS)]
+    odds = [parts[fold].read_sizes(row.features) for fold, row in zip(folds.rows, rows, strict=True)]
+    said = [
+        parts[fold].wrong.read(read_features.__wrapped__(one.remark.says))
+        for fold, one in zip(folds.remarks, remarks, strict=True)
+    ]
+    line, wrong_above = _find_line(rows, odds), _find_threshold(remarks, said)
     report(f"words: {line[0]:.3f} × sum {line[1]:+.3f}")
-    wrong, said = _fit_wrong(rows, remarks, report)
-    wrong_above = _find_threshold(remarks, said)
-    vague = _fit_vague(rows)
+    turn = fit_sum(rows, replies, (folds.rows, folds.replies), [read_weights(part.write(line, wrong_above)) for part in parts])
+    report("later turns: " + ", ".join(f"{name} {value:+.2f}" for name, value in as_object(turn["columns"]).items()))
     header: JsonObject = {
-        "wrong_above": wrong_above,
         "trained_on": {
             "data": fingerprint,
-            "items": len(rows),
-            "kinds": dict(sorted(Counter(row.item.set_name for row in rows).items())),
+            "items": count,
+            "kinds": dict(sorted(Counter(row.item.set_name for row in rows[:count]).items())),
             "remarks": len(remarks),
+            "replies": len(replies),
         },
     }
-    first, later = (words.plus(real, share).scaled(*line) for share in (_FIRST_SHARE, _LATER_SHARE))
-    tables = {"first": first.named(), "later": later.named(), "wrong": wrong.named(), "vague": vague.named()}
+    content = _fit_readers(rows, weights, remarks, replies).write(line, wrong_above, turn, header)
     slope, start = line
     blended = [start + slope * _add_up(row, pair) for row, pair in zip(rows, odds, strict=True)]
-    return Fitted(write_weights(header, tables), blended, [value > wrong_above for value in said])
+    return Fitted(content, blended[:count], [value > wrong_above for value in said])
+
+
+class _Folds:
+    """A fold for each row, remark and reply: all of a group in one."""
+
+    def __init__(self, rows: Sequence[Row], remarks: Sequence[Said], replies: Sequence[Reply]) -> None:
+        self._all = rows, remarks, replies
+        folds = divide([each.group for each in (*rows, *remarks, *replies)])
+        self.rows, self.remarks = folds[: len(rows)], folds[len(rows) : len(rows) + len(remarks)]
+        self.replies = folds[len(rows) + len(remarks) :]
+
+    def without(self, fold: int, weights: Sequence[float]) -> "tuple[Sequence[Row], list[float], list[Said], list[Reply]]":
+        """Everything but a fold. Its rows stay, and count nothing."""
+        rows, remarks, replies = self._all
+        kept = [0.0 if own == fold else weight for own, weight in zip(self.rows, weights, strict=True)]
+        return (
+            rows,
+            kept,
+            [one for own, one in zip(self.remarks, remarks, strict=True) if own != fold],
+            [one for own, one in zip(self.replies, replies, strict=True) if own != fold],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Readers:
+    words: "_Reader"
+    real: "_Reader"
+    wrong: "_Reader"
+    vague: "_Reader"
+    offer: "_Reader"
+
+    def read_sizes(self, features: Features) -> tuple[float, float]:
+        return self.words.read(features), self.real.read(features)
+
+    def write(
+        self, line: tuple[float, float], wrong_above: float, turn: JsonObject = _NO_SUM, header: JsonObject = _NO_HEADER
+    ) -> bytes:
+        first, later = (self.words.plus(self.real, share).scaled(*line) for share in (_FIRST_SHARE, _LATER_SHARE))
+        readers = {"first": first, "later": later, "wrong": self.wrong, "vague": self.vague, "offer": self.offer}
+        tables = {name: reader.named(TABLES[name]) for name, reader in readers.items()}
+        return write_weights({"turn": turn, "wrong_above": wrong_above, **header}, tables)
+
+
+def _fit_readers(rows: Sequence[Row], weights: Sequence[float], remarks: Sequence[Said], replies: Sequence[Reply]) -> _Readers:
+    seen = [row for row, weight in zip(rows, weights, strict=True) if weight or row.kind in (VAGUE, DECLINED)]
+    return _Readers(
+        _fit_words(rows, weights),
+        _fit_real(rows, weights),
+        _fit_wrong(seen, remarks),
+        _fit_vague(seen, replies),
+        _fit_offer(seen, replies),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,13 +188,13 @@ class _Reader:
         table, marks = ([slope * value for value in values] for values in (self.table, self.marks))
         return _Reader(table, marks, slope * self.length, start + slope * self.start)
 
-    def named(self) -> tuple[JsonObject, list[float]]:
-        """Its header, so that a person can read it, and its table."""
+    def named(self, size: int) -> tuple[JsonObject, list[float]]:
+        """Its header, so that a person can read it, and its table of that size."""
         marks: JsonObject = {
             name: [round(value, 4) for value in self.marks[start:end]]
             for name, start, end in zip(MARKS, _MARK_STARTS, _MARK_STARTS[1:], strict=False)
         }
-        return {"start": round(self.start, 4), "length": round(self.length, 4), "marks": marks}, self.table
+        return {"start": round(self.start, 4), "length": round(self.length, 4), "marks": marks}, self.table[:size]
 
 
 _NOTHING = _Reader([0.0] * TABLE_SIZE, [0.0] * _MARK_STARTS[-1], 0.0, -5.0)
@@ -166,31 +226,33 @@ def _fit_real(rows: Sequence[Row], weights: Sequence[float]) -> _Reader:
     return _fit([row.features for row, _ in kept], [row.label for row, _ in kept], even)
 
 
-def _fit_wrong(rows: Sequence[Row], remarks: Sequence[Said], report: Report) -> tuple[_Reader, list[float]]:
+def _fit_offer(rows: Sequence[Row], replies: Sequence[Reply]) -> _Reader:
+    """To offers that were taken up, and to written asks: those are many, and name the same work."""
+    taken = [reply for reply in replies if reply.accepts and reply.is_long is not None]
+    asks = [row for row in rows if row.kind == ASKS and row.item.is_clear]
+    labels = [*(float(bool(reply.is_long)) for reply in taken), *(row.label for row in asks)]
+    if not taken or len(set(labels)) < 2:
+        return _NOTHING
+    offered = [read_offer(reply.said, reply.text).features for reply in taken]
+    weights = [_OFFER_WEIGHT] * len(taken) + [_ASK_AS_OFFER_WEIGHT] * len(asks)
+    return _fit([*offered, *(fold_places(row.features) for row in asks)], labels, weights)
+
+
+def _fit_wrong(rows: Sequence[Row], remarks: Sequence[Said]) -> _Reader:
     """To what people said after a turn. Asks and words that point back are no complaints."""
-    said = [read_features.__wrapped__(said.remark.says) for said in remarks]
     labels = [float(said.remark.is_complaint) for said in remarks]
     if len(set(labels)) < 2:
-        return _NOTHING, [_NOTHING.start] * len(remarks)
+        return _NOTHING
     asks = [row for row in rows if row.kind == ASKS and row.item.is_clear]
     some = asks[:: max(1, len(asks) // _ASKS_AS_REMARKS)]
     heavy = [row for row in rows if row.kind == VAGUE or (row.kind == ASKS and row.weight > 1)]
     others = [row.features for row in (*some, *heavy)]
     weights = [_COMPLAINT_WEIGHT if label else 1.0 for label in labels]
-    more = [_ASK_REMARK_WEIGHT] * len(some) + [1.0] * len(heavy), [0.0] * len(others)
-    folds, odds = divide([said.group for said in remarks]), [0.0] * len(remarks)
-    for fold in range(FOLDS):
-        seen = [index for index, own in enumerate(folds) if own != fold]
-        reader = _fit(
-            [*(said[index] for index in seen), *others],
-            [*(labels[index] for index in seen), *more[1]],
-            [*(weights[index] for index in seen), *more[0]],
-        )
-        for index, own in enumerate(folds):
-            if own == fold:
-                odds[index] = reader.read(said[index])
-    report(f"wrong: fitted to {len(remarks)} remarks")
-    return _fit([*said, *others], [*labels, *more[1]], [*weights, *more[0]]), odds
+    return _fit(
+        [*(read_features.__wrapped__(said.remark.says) for said in remarks), *others],
+        [*labels, *([0.0] * len(others))],
+        [*weights, *([_ASK_REMARK_WEIGHT] * len(some)), *([1.0] * len(heavy))],
+    )
 
 
 def _find_threshold(remarks: Sequence[Said], odds: Sequence[float]) -> float:
@@ -198,19 +260,24 @@ def _find_threshold(remarks: Sequence[Said], odds: Sequence[float]) -> float:
     fine = sorted(
         value for said, value in zip(remarks, odds, strict=True) if said.remark.asked and not said.remark.is_complaint
     )
-    return round(fine[math.ceil((1 - _FALSE_ALARM) * len(fine)) - 1], 4) if fine else 0.0
+    return math.ceil(1e4 * fine[math.ceil((1 - _FALSE_ALARM) * len(fine)) - 1]) / 1e4 if fine else 0.0
 
 
-def _fit_vague(rows: Sequence[Row]) -> _Reader:
-    """Words that only point back, against all that ask for something of their own."""
+def _fit_vague(rows: Sequence[Row], replies: Sequence[Reply]) -> _Reader:
+    """Words that only point back, against all that ask for something of their own, and replies that take up no offer."""
     vague = [row.features for row in rows if row.kind == VAGUE]
     asks = [row for row in rows if row.kind in (ASKS, MEANING) and row.item.is_clear and row.features.is_short]
     if not vague or not asks:
         return _NOTHING
-    others = [row.weight for row in asks]
-    even = _ASK_AGAINST_VAGUE * len(vague) / math.fsum(others)
-    weights = [1.0] * len(vague) + [weight * even for weight in others]
-    return _fit([*vague, *(row.features for row in asks)], [1.0] * len(vague) + [0.0] * len(asks), weights)
+    answers = [reply for reply in replies if reply.accepts is not None]
+    declined = [row.features for row in rows if row.kind == DECLINED]
+    accepted = sum(bool(reply.accepts) for reply in answers)
+    even = _ASK_AGAINST_VAGUE * (len(vague) + accepted) / math.fsum(row.weight for row in asks)
+    return _fit(
+        [*vague, *declined, *(row.features for row in asks), *(reply.read() for reply in answers)],
+        [*([1.0] * len(vague)), *([0.0] * (len(declined) + len(asks))), *(float(bool(reply.accepts)) for reply in answers)],
+        [*([1.0] * (len(vague) + len(declined))), *(row.weight * even for row in asks), *([_ANSWER_WEIGHT] * len(answers))],
+    )
 
 
 def _fit(
@@ -221,6 +288,8 @@ def _fit(
     own_share: float = 0.0,
 ) -> _Reader:
     """A logistic regression; with `own`, rows that have a second set of columns of that size, of which a share is kept."""
+    if len(set(labels)) < 2:
+        return _Reader(_NOTHING.table, _NOTHING.marks, 0.0, 0.0)
     learn, sparse, numpy = load_libraries()
     values, columns, starts = _columns_of(features, numpy)
     used, columns = numpy.unique(columns, return_inverse=True)  # most places of a table are empty
@@ -260,34 +329,16 @@ def _columns_of(rows: Sequence[Features], numpy: Any) -> tuple[Any, Any, Any]:
     return numpy.array(values), numpy.array(columns), numpy.array(starts)
 
 
-def _score_out_of_fold(rows: Sequence[Row], weights: Sequence[float], report: Report) -> list[tuple[float, float]]:
-    """What both readers of size say of each row, fitted to nothing of its group."""
-    folds = divide([row.group for row in rows])
-    odds = [(0.0, 0.0)] * len(rows)
-    for fold in range(FOLDS):
-        left = [index for index, own in enumerate(folds) if own == fold]
-        kept = [0.0 if own == fold else weight for own, weight in zip(folds, weights, strict=True)]
-        if left and len({row.label for row, weight in zip(rows, kept, strict=True) if weight}) == 2:
-            words, real = _fit_words(rows, kept), _fit_real(rows, kept)
-            for index in left:
-                odds[index] = words.read(rows[index].features), real.read(rows[index].features)
-        report(f"words: fold {fold + 1} of {FOLDS}")
-    return odds
-
-
 def _add_up(row: Row, odds: tuple[float, float]) -> float:
     words, real = odds
     return words + (_LATER_SHARE if row.item.prior_turns else _FIRST_SHARE) * real
 
 
 def _find_line(rows: Sequence[Row], odds: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """The slope and the start that make the readers' sum honest on real prompts.
-
-    One line for all positions: an ask is to be read the same wherever it comes.
-    """
+    """The slope and the start that make the readers' sum honest on real prompts. Later turns have their own (`fit_sum`)."""
     found = [
-        (_add_up(row, pair), row.label)
-        for row, pair in zip(rows, odds, strict=True)
+        (words + _FIRST_SHARE * real, row.label)
+        for row, (words, real) in zip(rows, odds, strict=True)
         if row.kind == MEANING and row.item.is_clear
     ]
     if len({label for _, label in found}) < 2:
@@ -297,17 +348,6 @@ def _find_line(rows: Sequence[Row], odds: Sequence[tuple[float, float]]) -> tupl
     return round(float(model.coef_[0][0]), 4), round(float(model.intercept_[0]), 4)
 
 
-def load_libraries() -> tuple[Any, Any, Any]:
-    """scikit-learn and what comes with it: 100 MB that only training needs."""
-    try:
-        import numpy
-        from scipy import sparse
-        from sklearn import linear_model
-    except ImportError as error:
-        raise CannotFit("training needs scikit-learn\n  hint: make setup") from error
-    return linear_model, sparse, numpy
-
-
 def weigh_rows(rows: Sequence[Row]) -> list[float]:
     """What each row counts.
 
@@ -315,7 +355,7 @@ def weigh_rows(rows: Sequence[Row]) -> list[float]:
     words meant.
     """
     meant = {row.item.id for row in rows if row.kind == MEANING}
-    sizes = Counter(row.item.repo for row in rows if row.kind == MEANING and row.item.is_clear)
+    sizes = Counter(row.item.repo for row in rows if (row.kind == MEANING or row.is_project) and row.item.is_clear)
     weights = []
     for row in rows:
         item = row.item
@@ -323,15 +363,15 @@ def weigh_rows(rows: Sequence[Row]) -> list[float]:
             weights.append(0.0)
             continue
         weight = row.weight * _KIND_WEIGHTS.get(item.kind, _SESSION_WEIGHT if row.is_session else _OTHER_WEIGHT)
-        if item.kind == MEANING and sizes[item.repo] > _LARGE_REPO:
+        if (item.kind == MEANING or row.is_project) and sizes[item.repo] > _LARGE_REPO:
             weight *= math.sqrt(_LARGE_REPO / sizes[item.repo])
         weights.append(weight)
     return weights
 
 
-def divide(groups: Sequence[str]) -> list[int]:
+def divide(groups: Sequence[str], parts: int = FOLDS) -> list[int]:
     """A fold for each row, all rows of a group in one: the largest go first, each to the emptiest fold."""
-    filled = [0] * FOLDS
+    filled = [0] * parts
     homes: dict[str, int] = {}
     sizes: Mapping[str, int] = Counter(groups)
     for group, size in sorted(sizes.items(), key=lambda pair: (-pair[1], pair[0])):

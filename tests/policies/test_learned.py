@@ -107,7 +107,7 @@ def test_an_ask_of_its_own_is_read_alike_whatever_the_turns_before_took():
 def test_words_that_point_back_take_the_size_of_the_last_ask(text):
     assert judge(text, AFTER_QUICK, tier=Tier.FAST, ask=-3.5).log_odds == -3.5
     assert judge(text, AFTER_QUICK, tier=Tier.FAST, ask=1.5).log_odds == 1.5
-    assert judge(text, AFTER_LONG, tier=Tier.DEEP, ask=-3.5).log_odds > THRESHOLD, "deep served it, so deep goes on with it"
+    assert judge(text, AFTER_LONG, tier=Tier.DEEP, ask=-3.5).log_odds == -3.5, "the tier of the last turn has no say"
 
 
 @pytest.mark.parametrize("text", VAGUE)
@@ -177,12 +177,11 @@ def test_what_complains_of_nothing_is_not_heard_as_a_complaint(text):
     assert "gone wrong" not in judge(text, AFTER_QUICK, tier=Tier.FAST, ask=-4.0).because
 
 
-def test_a_turn_after_one_of_deeps_stays_there_unless_its_words_are_small():
-    unclear = "and wire it into the settings page"
+@pytest.mark.parametrize("text", ["and wire it into the settings page", *QUICK, *LONG])
+def test_the_tier_of_the_last_turn_has_no_say(text):
+    on_fast, on_deep = (judge(text, AFTER_LONG, tier=tier, ask=2.0) for tier in (Tier.FAST, Tier.DEEP))
 
-    assert -2.2 < judge(unclear, AFTER_QUICK, tier=Tier.FAST, ask=-4.0).log_odds < THRESHOLD
-    assert judge(unclear, AFTER_LONG, tier=Tier.DEEP, ask=2.0).log_odds > THRESHOLD
-    assert judge("fix the typo in README.md", AFTER_LONG, tier=Tier.DEEP, ask=2.0).log_odds < THRESHOLD
+    assert on_fast.log_odds == on_deep.log_odds
 
 
 def test_a_subagents_prose_counts_half():

@@ -1,19 +1,20 @@
 import pytest
 
-from policies.reading import FORMAT, TABLES, BadWeights, load_weights, read_weights, write_weights
+from policies.reading import COLUMNS, FORMAT, TABLES, BadWeights, load_weights, read_weights, write_weights
 from router.contract.features import MARKS, TABLE_SIZE, Features
 
 
 def make_file(table: dict[int, float] | None = None, later: dict[int, float] | None = None, **more) -> bytes:
     own = {"start": -0.5, "length": 0.0, "marks": {name: [0.0] * (len(edges) + 1) for name, edges in MARKS.items()}}
-    tables = {name: (own, fill({})) for name in TABLES}
+    tables = {name: (own, fill({}, size)) for name, size in TABLES.items()}
     tables["first"] = ({**own, **more.pop("first", {})}, fill(table or {1: 1.27}))
     tables["later"] = (own, fill(later or {}))
-    return write_weights({"wrong_above": 0.25, "trained_on": {}, **more}, tables)
+    turn = {"start": 0.0, "columns": {name: float(name == "words") for name in COLUMNS}}
+    return write_weights({"turn": turn, "wrong_above": 0.25, "trained_on": {}, **more}, tables)
 
 
-def fill(places: dict[int, float]) -> list[float]:
-    weights = [0.0] * TABLE_SIZE
+def fill(places: dict[int, float], size: int = TABLE_SIZE) -> list[float]:
+    weights = [0.0] * size
     for place, weight in places.items():
         weights[place] = weight
     return weights
