@@ -7,12 +7,9 @@ import pytest
 from tests.tools.http import call
 from tests.tools.keyed import KEYS, write_keys
 from tests.tools.logins import chatgpt_login, claude_login
+from tests.tools.plans import config_of, shown_to
 from tests.tools.upstream import answer_json
 from tests.tools.waiting import later
-from tests.walk import test_plans
-from tests.walk.test_plans import config_of, shown_to
-
-vendors = test_plans.vendors
 
 COUNT = "/v1/messages/count_tokens"
 ASKED = {"model": "claude-opus-5-5", "messages": [{"role": "user", "content": "hi"}]}
@@ -128,6 +125,35 @@ async def test_a_plan_that_lists_nothing_sound_leaves_our_list(start, vendors, s
     reply = await call(tandem.port, MODELS, headers=chatgpt_login())
 
     assert (reply.status, reply.json, reply.headers["etag"]) == (200, {"models": []}, 'W/"tandem"')
+
+
+async def test_a_plan_that_never_answers_holds_its_list_up_for_seconds_and_not_for_ever(start, vendors):
+    async def say_nothing(wire, seen):
+        await asyncio.Event().wait()
+
+    vendors["chatgpt"].scripts = [say_nothing]
+    tandem = await start(config_of(vendors))
+
+    reply = await call(tandem.port, MODELS, headers=chatgpt_login())
+
+    assert (reply.status, reply.json) == (200, {"models": []})
+    await vendors["chatgpt"].seen[0].left.wait()
+
+
+async def test_neither_a_list_nor_a_count_leaves_a_login_or_an_account_in_a_log_or_file(start, vendors, capfd):
+    vendors["chatgpt"].scripts = [say_models(*THEIRS), say_models(status=401)]
+    vendors["claude"].scripts = [answer_json(COUNTED), answer_json({"error": {"message": "expired"}}, 401)]
+    tandem = await start(config_of(vendors))
+    for _ in range(2):
+        await call(tandem.port, MODELS, headers=chatgpt_login())
+        await call(tandem.port, COUNT, ASKED, claude_login())
+    await tandem.entries(2)
+
+    secrets = [value.split()[-1] for value in (chatgpt_login() | {"claude": claude_login()["authorization"]}).values()]
+    kept = "".join(path.read_bytes().decode("latin-1") for path in tandem.loaded.folder.rglob("*") if path.is_file())
+    shown = kept + "".join(capfd.readouterr()) + str((await call(tandem.port, "/metrics")).body)
+    assert len(secrets) == 3
+    assert [secret for secret in secrets if secret in shown] == []
 
 
 async def test_a_list_is_asked_of_a_plan_with_the_login_and_not_with_the_key_of_the_router(start, vendors, tmp_path):
