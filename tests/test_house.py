@@ -350,7 +350,7 @@ def test_every_function_of_the_road_can_be_said_aloud():
 # Lines and files of each room: what it had when this was last set, plus 3 %. Who needs more raises the row in the same commit
 # and says why at its end.
 BUDGETS = {
-    "cli": (12860, 82),
+    "cli": (12960, 82),
     "dialects": (9000, 70),
     "stores": (9015, 63),
     "edge": (5550, 42),
@@ -368,7 +368,7 @@ BUDGETS = {
     "connect": (1690, 14),
     "sense": (1695, 13),
     "wiring": (1720, 13),
-    "decide": (1500, 10),
+    "decide": (1565, 10),
     "policies": (1550, 17),
     "screen": (1480, 10),
     "page": (1295, 9),

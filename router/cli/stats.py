@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from router.cli import Ended
 from router.cli.common import print_json
 from router.cli.past.looking import add_looking_arguments, nothing_found, open_past
 from router.cli.tables import write_lines
@@ -11,11 +12,13 @@ from router.contract.past import CallSums
 from router.contract.request import JsonObject
 from router.contract.words import Tier
 from router.past.savings import MAX_CALLS
+from router.past.worth import Redone
 from router.screen.figures import UNKNOWN, count, day_and_clock, duration, money, plural
 
 _TITLES = ("turns", "calls", "in", "out", "cost", "waited", "first")
+_KIND_TITLES = ("kind", "fast", "deep", "turns", "accepted", *(str(sign).replace("_", " ") for sign in Redone), "redone")
 _MOST_DAYS = 60
-_DAY, _MONTH, _CALLER = "day", "month", "caller"
+_DAY, _MONTH, _CALLER, _KIND = "day", "month", "caller", "kind"
 _SHOWN = ("client", "tier")
 """Tables that are always shown, after the days; the callers are shown on their own."""
 _SIDES = {"spent": "spent", "all_deep": "all on deep, about", "saved": "saved, about", "redone": "redone, {}"}
@@ -37,6 +40,7 @@ EXAMPLES = (
     "stats",
     "stats --since 2026-11-01 --markdown",
     "stats --by caller",
+    "stats --by kind",
     "stats --url https://tandem.example:4000 --key-env TANDEM_KEY",
 )
 
@@ -45,25 +49,37 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_looking_arguments(parser)
     parser.add_argument(
         "--by",
-        choices=(_DAY, _MONTH, *_SHOWN, _CALLER),
-        help="print only this table; callers are told apart by their keys (`keys:`, or `api_key: caller`)",
+        choices=(_DAY, _MONTH, *_SHOWN, _CALLER, _KIND),
+        help="print only this table; callers are told apart by their keys (`keys:`, or `api_key: caller`); kind: how turns on "
+        "fast ended, by what they were about and the pair of targets",
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the sums, the conclusion last."""
-    sums, savings = open_past(arguments).read_sums(arguments.since)
+    sums, savings, kinds = open_past(arguments).read_sums(arguments.since)
     if not sums:
         raise nothing_found(arguments)
-    stats: Any = {**_sum_up(sums), "savings": savings}
+    stats: Any = {**_sum_up(sums), "savings": savings, "kinds": kinds}
     if arguments.json:
         print_json(stats)
+    elif arguments.by == _KIND:
+        if not kinds:
+            raise Ended(1, "no turn that Tandem sent to fast is known by its kind yet")
+        rows = [_kind_cells(kind) for kind in kinds]
+        print("\n".join(write_lines(_KIND_TITLES, rows, is_markdown=arguments.markdown, left=_KIND_TITLES[:3])))
     elif arguments.by is not None:
         titles = (arguments.by, *_TITLES, *(("fast", "deep", "errors") if arguments.by == _CALLER else ()))
         print("\n".join(write_lines(titles, _rows(stats, arguments.by), is_markdown=arguments.markdown)))
     else:
         print("\n".join(_readable(stats, is_markdown=arguments.markdown)))
     return 0
+
+
+def _kind_cells(kind: Any) -> list[str]:
+    counts = (f"{kind[name]:,}" for name in ("turns", "accepted", *map(str, Redone)))
+    share = f"{100 * (1 - kind['accepted'] / kind['turns']):.0f} %"
+    return [kind["kind"], kind["target"], kind["deep_target"] or UNKNOWN, *counts, share]
 
 
 def _sum_up(calls: Sequence[CallSums]) -> JsonObject:

@@ -139,7 +139,7 @@ def _find(asked: SecondOpinionSettings | None, targets: Sequence[TargetPlan]) ->
 def check_passed(
     named: Iterable[tuple[str, str]], targets: Mapping[str, TargetSettings], known: Known, faults: list[Fault]
 ) -> None:
-    """Only targets with an address: libraries and simulations have only create calls."""
+    """Only targets with an address: libraries and simulations have only create calls. A plan is for its client's own calls."""
     names = sorted(filter(None, targets))
     able = [name for name in names if _has_routes(targets[name], known)]
     for route, name in named:
@@ -150,6 +150,9 @@ def check_passed(
             problem = f'"{name}" cannot serve {route}: adapter {targets[name].adapter} handles conversations only'
             hint = f"name one of {', '.join(able)}" if able else "name a target with adapter: openai_http or anthropic_http"
             faults.append(Fault(path, problem, hint))
+        elif targets[name].billing == "plan":
+            problem = f'"{name}" is a plan, which serves only the conversations of its own client'
+            faults.append(Fault(path, problem, "name a target with an API key"))
 
 
 def _unknown(path: str, name: str, known: Sequence[str]) -> Fault:

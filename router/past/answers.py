@@ -45,7 +45,8 @@ def _read_sessions(ledger: SqliteEntryReader, asked: Query) -> JsonObject:
 
 def _read_sums(ledger: SqliteEntryReader, asked: Query) -> JsonObject:
     calls: list[Json] = [{**row._asdict()} for row in ledger.read_sums(asked.since, asked.caller)]
-    return {"calls": calls, "savings": add_up(ledger, asked.since, asked.caller).as_json()}
+    savings = add_up(ledger, asked.since, asked.caller)
+    return {"calls": calls, "savings": savings.as_json(), "kinds": savings.kinds.as_json()}
 
 
 def _find_turn(ledger: SqliteEntryReader, asked: Query) -> JsonObject:

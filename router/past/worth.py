@@ -194,7 +194,7 @@ class Turn:
     """Calls that are compared by one decision: a person's turn, or a call of its own."""
 
     __slots__ = (
-        *("ask", "is_persons", "is_on_fast", "is_chosen", "decided", "words", "ratio", "sign"),
+        *("ask", "is_persons", "is_on_fast", "is_chosen", "decided", "words", "idea", "deep_target", "ratio", "sign"),
         *("calls", "failed", "refused", "unpriced", "fast_calls", "fast_priced", "deep_priced"),
         *("fast_seconds", "fast_usd", "deep_seconds", "deep_usd", "list_usd"),
     )
@@ -206,6 +206,8 @@ class Turn:
         """Whether Tandem chose its tier."""
         self.decided = kept.tier if kept is not None and kept.tier else ask.tier
         self.words = kept.person_text or "" if kept is not None else ""
+        self.idea = kept.idea if kept is not None else ""
+        self.deep_target = kept.deep.target if kept is not None and kept.deep is not None else ""
         self.ratio = _read_ratio(ask, kept)
         self.sign: Redone | None = None
         self.calls = self.failed = self.refused = self.unpriced = self.fast_calls = self.fast_priced = self.deep_priced = 0

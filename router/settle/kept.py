@@ -74,7 +74,8 @@ class KeptDecision(Struct, frozen=True, omit_defaults=True):
     redo: Redo | None = None
     """The expected cost of a wrong first answer of fast, as a list: its chance when the turn is quick, and when it is long;
     seconds when it is quick, more seconds when it is long; USD when it is quick, more USD when it is long; how many turns the
-    chances were learned from (0: they were assumed). Absent where one tier alone was open."""
+    chances were learned from (0: they were assumed), and what those were about (empty: anything). Absent where one tier alone
+    was open."""
     redo_factor: float = 0.0
     """Version 2 only: every long task on fast was expected to be done again, at this many times its seconds on deep."""
     has_other_fast: bool = False

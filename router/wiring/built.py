@@ -168,7 +168,7 @@ class _Learned(NamedTuple):
     """What a ledger says of targets: their work, how often it is redone, and their pace. And of callers: their offsets."""
 
     ratios: Mapping[str, WorkRatio]
-    failures: Mapping[str, Mapping[str, FailureRates]]
+    failures: Mapping[str, Mapping[tuple[str, str], FailureRates]]
     paces: Paces
     offsets: Mapping[str, Offset]
 

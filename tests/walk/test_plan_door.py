@@ -7,12 +7,9 @@ import pytest
 from tests.tools.http import call
 from tests.tools.keyed import KEYS, write_keys
 from tests.tools.logins import chatgpt_login, claude_login
+from tests.tools.plans import config_of, shown_to
 from tests.tools.upstream import answer_json
 from tests.tools.waiting import later
-from tests.walk import test_plans
-from tests.walk.test_plans import config_of, shown_to
-
-vendors = test_plans.vendors
 
 COUNT = "/v1/messages/count_tokens"
 ASKED = {"model": "claude-opus-5-5", "messages": [{"role": "user", "content": "hi"}]}

@@ -30,7 +30,7 @@ _MAX_PAIRS, _MAX_VALUE = 16, 512
 """OpenAI's limits for `metadata`: pairs, and characters of a value."""
 _NOT_CARRIED = frozenset({"connection", "upgrade", "host", "content-length", "transfer-encoding", "expect", "te", "trailer"})
 _METADATA_ONLY = frozenset({BUSY, f"{OF_A_PLAN}installation-id", f"{OF_A_PLAN}ws-stream-request-start-ms"})
-"""Fields of the metadata that are no headers over HTTP."""
+"""Fields of the metadata that are not headers over HTTP."""
 _TOLD = ("retry-after", "x-should-retry", "x-tandem-", OF_A_PLAN)
 
 

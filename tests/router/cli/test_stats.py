@@ -182,3 +182,27 @@ def test_an_odd_name_of_a_caller_neither_moves_the_cursor_nor_becomes_html(home,
     if "--markdown" in command:
         assert "<" not in out
         assert len({line.replace("\\|", "").count("|") for line in out.splitlines()}) == 1
+
+
+def test_turns_on_fast_are_shown_by_kind_with_how_they_ended(home, capsys):
+    record_turns(home, "fix the typo in the footer", "fix the typo in the header")
+    assert main(["wrong", "deep", "req_2"]) == 0
+    capsys.readouterr()
+
+    assert main(["stats", "--by", "kind"]) == 0
+    titles, typo = capsys.readouterr().out.splitlines()
+    assert main(["stats", "--by", "kind", "--markdown"]) == 0
+    assert capsys.readouterr().out.startswith("| kind | fast | deep | turns |")
+    assert main(["stats", "--json"]) == 0
+    kinds = json.loads(capsys.readouterr().out)["kinds"]
+
+    assert re.split(r"  +", titles.strip()) == [
+        *("kind", "fast", "deep", "turns", "accepted", "marked", "moved up", "asked for deep", "asked again", "redone")
+    ]
+    assert typo.split() == ["typo", "simulated-fast", "simulated-deep", "2", "1", "1", "0", "0", "0", "50", "%"]
+    assert [(kind["kind"], kind["turns"], kind["accepted"], kind["marked"]) for kind in kinds] == [("typo", 2, 1, 1)]
+
+
+def test_before_any_turn_has_a_kind_the_table_says_so(ledger, capsys):
+    assert main(["stats", "--by", "kind"]) == 1
+    assert "no turn that Tandem sent to fast is known by its kind yet" in capsys.readouterr().err

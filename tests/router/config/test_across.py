@@ -2,9 +2,11 @@
 
 import pytest
 
-from router.config.across import check_recorded, proxy_warnings
-from router.config.faults import ConfigError
+from router.config.across import check_passed, check_recorded, proxy_warnings
+from router.config.faults import ConfigError, Fault
+from router.config.target_settings import TargetSettings
 from router.contract.keys import make_key
+from router.wiring.build import known_names
 from tests.tools.configs import faults_in, load_text
 from tests.tools.running import two_targets
 
@@ -174,6 +176,15 @@ def test_a_route_needs_a_known_target_with_an_address():
     assert "spark?" in unknown
     assert simulated.startswith('pass_through.files: "sage" cannot serve files: adapter simulated handles conversations only')
     assert "name one of spark" in simulated
+
+
+def test_a_plan_serves_no_other_route():
+    plan = {"dialect": "responses", "base_url": "https://chatgpt.com/backend-api/codex", "api_key": "caller", "billing": "plan"}
+    faults: list[Fault] = []
+
+    check_passed([("files", "mine")], {"mine": TargetSettings(name="mine", **plan)}, known_names(), faults)
+
+    assert [(fault.path, fault.hint) for fault in faults] == [("pass_through.files", "name a target with an API key")]
 
 
 def test_an_unknown_route_is_a_fault_and_hides_no_other():

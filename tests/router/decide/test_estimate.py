@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from router.contract.decision import Weighing
 from router.contract.economics import ASSUMED_RATES, FLIP_SCORES, Economics, FailureRates, TurnSize
 from router.contract.entry import FinishedWork
+from router.contract.opinions import Lean, Opinions
 from router.contract.signals import SessionPosition
 from router.contract.target import Price, PriceStep, WorkRatio
 from router.contract.words import Preference, Tier, TurnKind
@@ -168,12 +169,26 @@ def test_waits_and_warm_caches_are_no_part_of_what_a_redo_costs():
 def test_a_poor_title_is_not_asked_for_again():
     side, person = (make_signals(kind=kind) for kind in (TurnKind.SIDE, TurnKind.ASK))
 
-    def redo(signals):
-        ranked = [rank_tier(signals, {}, tier, 0.02, ECONOMICS) for tier in (Tier.FAST, Tier.DEEP)]
-        return redo_between(*(project_first(tier, signals, ECONOMICS) for tier in ranked), signals, ECONOMICS)
+    assert (redo_for(side).quick_rate, redo_for(side).seconds) == (0.0, 0.0)
+    assert redo_for(person).quick_rate > 0
 
-    assert (redo(side).quick_rate, redo(side).seconds) == (0.0, 0.0)
-    assert redo(person).quick_rate > 0
+
+def redo_for(signals, idea=""):
+    ranked = [rank_tier(signals, {}, tier, 0.02, ECONOMICS) for tier in (Tier.FAST, Tier.DEEP)]
+    looks = Opinions(leans=(("learned", Lean(-2.0, "looks like a quick edit", names_turn=True, idea=idea)),))
+    return redo_between(*(project_first(tier, signals, ECONOMICS) for tier in ranked), signals, ECONOMICS, looks)
+
+
+def test_a_redo_is_as_likely_as_for_what_the_turn_is_about_and_for_the_pair_if_that_was_not_met():
+    pair, css = FailureRates(0.05, 0.25, 400), FailureRates(0.09, 0.4, 30)
+    fast = replace(stand(make_target()), failures={("sage", ""): pair, ("sage", "css"): css, ("owl", "typo"): css})
+    signals = make_signals(fast, stand(make_target("sage", Tier.DEEP)))
+
+    met, unmet, unknown = (redo_for(signals, idea) for idea in ("css", "typo", ""))
+
+    assert (met.quick_rate, met.long_rate, met.turns, met.idea) == (0.09, 0.4, 30, "css")
+    assert (unmet.quick_rate, unmet.long_rate, unmet.turns, unmet.idea) == (0.05, 0.25, 400, "")
+    assert unknown == unmet
 
 
 def test_a_redo_costs_at_least_the_turn_on_deep():
@@ -215,7 +230,14 @@ def test_with_assumed_rates_the_tier_changes_at_the_preferences_score_whatever_s
 
 turns = some.lists(
     some.builds(
-        FinishedWork, some.just("spark"), some.floats(0, 1), some.just(2), some.just(400), some.just("sage"), some.booleans()
+        FinishedWork,
+        some.just("spark"),
+        some.floats(0, 1),
+        some.just(2),
+        some.just(400),
+        some.just("sage"),
+        some.booleans(),
+        some.sampled_from(("", "css", "typo")),
     ),
     min_size=1,
     max_size=8,
@@ -226,12 +248,11 @@ turns = some.lists(
 def test_whatever_is_learned_a_clear_quick_ask_is_on_fast_and_a_clear_long_one_on_deep(
     preference, turns, fast_speed, deep_speed, prices
 ):
-    rates = learn_failures(turns * 500)["spark"]["sage"]
+    for rates in learn_failures(turns * 500)["spark"].values():
+        _, (quick_on_fast, long_on_fast) = flip_score(preference, rates, fast_speed, deep_speed, 20_000, prices=prices)
 
-    _, (quick_on_fast, long_on_fast) = flip_score(preference, rates, fast_speed, deep_speed, 20_000, prices=prices)
-
-    assert quick_on_fast or preference is Preference.QUALITY
-    assert not long_on_fast or preference is Preference.SPEED
+        assert quick_on_fast or preference is Preference.QUALITY
+        assert not long_on_fast or preference is Preference.SPEED
 
 
 def test_rates_that_are_learned_move_the_flip():

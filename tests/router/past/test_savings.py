@@ -239,3 +239,42 @@ def test_what_other_programs_wrote_neither_fails_nor_makes_a_figure_up(tmp_path,
     json.dumps(found, allow_nan=False)
     assert found["saved"]["seconds"] in (18.0, 36.0)
     assert found["turns"] in (1, 2)
+
+
+def about(idea: str) -> str:
+    kept = json.loads(keep("fast"))
+    return json.dumps({**kept, "leans": [["learned", {"log_odds": -2.0, "because": "looks like that", "idea": idea}]]})
+
+
+def test_turns_on_fast_are_counted_by_kind_and_pair_and_how_they_ended(tmp_path):
+    css, typo = about("css"), about("typo")
+    path = write_ledger(
+        tmp_path / "test.db",
+        row("a1", "fast", 0, 1.0, 0.001, decision=css),
+        row("a2", "fast", 10, 1.0, 0.001, decision=css),
+        row("a3", "deep", 20, 9.0, 0.04, decision=keep("deep", leans=WRONG)),
+        row("b1", "fast", 0, 1.0, 0.001, decision=css),
+        row("b2", "deep", 5, 9.0, 0.04, decision=keep("deep"), turn_kind=LOOP),
+        row("c1", "fast", 0, 1.0, 0.001, decision=css),
+        row("c2", "deep", 9, 9.0, 0.04, decision=keep("deep", decided_by="override")),
+        row("d1", "fast", 0, 1.0, 0.001, decision=typo),
+        row("e1", "fast", 0, 1.0, 0.001, decision=css, target="flint"),
+        row("f1", "fast", 0, 1.0, 0.001),  # of an older version
+        row("g1", "fast", 0, 1.0, 0.001, decision=css.replace("estimate", "override")),
+        row("h1", "deep", 0, 9.0, 0.04, decision=typo.replace('"fast", "decided', '"deep", "decided')),
+    )
+    reader = SqliteEntryReader(path)
+    mark_misjudged(path, reader.find_turn("d1"), Tier.DEEP)
+
+    kinds = add_up(reader, 0.0).kinds.as_json()
+
+    own = {"target": "spark", "deep_target": "deep"}
+    none = {"marked": 0, "moved_up": 0, "asked_for_deep": 0, "asked_again": 0}
+    redone = {**none, "moved_up": 1, "asked_for_deep": 1, "asked_again": 1}
+    assert kinds == [
+        {"kind": "css", **own, "turns": 4, "accepted": 1, **redone},
+        {"kind": "css", **own, "target": "flint", "turns": 1, "accepted": 1, **none},
+        {"kind": "typo", **own, "turns": 1, "accepted": 0, **none, "marked": 1},
+    ]
+    assert add_up_groups(reader, 0.0)["kinds"] == kinds
+    assert add_up_groups(reader, 0.0, target="flint")["kinds"] == kinds[1:2]

@@ -42,7 +42,7 @@ async def test_a_correction_is_learnt_as_a_failure_of_the_pair_that_served_the_t
 
     built.learn(built.ledger_path)
 
-    rates = house.state.live.statuses(house.plan.targets, 1.0)["simulated-fast"].failures["simulated-deep"]
+    rates = house.state.live.statuses(house.plan.targets, 1.0)["simulated-fast"].failures["simulated-deep", ""]
     assert rates.turns >= 40
     assert rates.quick > ASSUMED_RATES.quick
 

@@ -279,7 +279,7 @@ def test_what_is_learnt_of_a_target_shows_in_its_status_alone_whenever_it_is_lea
 
 
 def test_how_often_a_fast_target_fails_shows_in_its_status_until_nothing_is_known_any_more():
-    live, failures = LiveStatistics(), {"spark": {"sage": FailureRates(0.06, 0.3, 100)}}
+    live, failures = LiveStatistics(), {"spark": {("sage", ""): FailureRates(0.06, 0.3, 100)}}
 
     live.learn({}, failures)
     learned = live.statuses(TARGETS, 0.0)
