@@ -9,13 +9,13 @@ from msgspec.structs import replace
 from pydantic import Field
 
 from policies.reading import Weights, load_weights, read_weights, written_at
-from policies.wording import QUICK_BELOW, read_shapes, say_continued, say_size
+from policies.wording import read_shapes, say_continued, say_offered, say_size, say_wrong
 from router.contract.features import HASHING, Features, Offer
 from router.contract.opinions import Lean, Opinion, PolicyConfig
 from router.contract.personal import MARKED, BadTable, PersonalTable, TableUnreadable, load_personal
 from router.contract.request import RequestView
 from router.contract.signals import Signals
-from router.contract.words import SAID_WRONG, Tier, TurnKind
+from router.contract.words import Tier, TurnKind
 
 _MAX_LOG_ODDS = 5.0
 _MAX_KNOWN = 512
@@ -25,6 +25,7 @@ _MODELS_PROSE = 0.5
 """Models write subagents' instructions: "thoroughly" and "every" mean less there."""
 _LEAST_POINTING, _POINTS_BACK = 0.12, 0.5
 """Chances that words point back: below the first only the words count, and from the second on they say nothing themselves."""
+_SURE_COMPLAINT = 0.8
 _PLANS = frozenset("plan design architecture strategy proposal phases".split())
 _LEAST_PLAN = -3.0
 """Below this, it is only a question: "what's the plan?"."""
@@ -134,27 +135,26 @@ class LearnedPolicy:
             before, is_planned = self._find_ask(signals)
             if _sets_off(features, signals, is_planned):
                 if offer is not None:
-                    return self._answer(features, read, offer, position.tier)
+                    return self._answer(features, read, signals, offer)
                 if before is not None and not read.complaint and (read.pointing >= _POINTS_BACK or not read.pointing):
                     return Lean(before, say_continued(before), names_turn=True, points_back=True)
         if not features.has_task:
             return _lean(self._nothing_asked, "looks like a remark", goes_on=position.ask, wants_plan=position.is_planned)
         wants_plan = read.is_plan or turn.is_planning
         goes_on = max(read.size, _PLANNED) if wants_plan else None
-        because = _say_wrong(position.tier) if read.complaint else read.because
+        because = say_wrong(read.because, position.tier) if _complains(read, signals) else read.because
         return _lean(read.size, because, goes_on=goes_on, wants_plan=wants_plan, idea=read.idea)
 
-    def _answer(self, features: Features, read: _Read, offer: Offer, tier: Tier | None) -> Lean:
+    def _answer(self, features: Features, read: _Read, signals: Signals, offer: Offer) -> Lean:
         """Words that may point back at an offer: the sum of what they say and what was offered."""
         weights = self._weights
         odds = weights.turn.read(weights.read_values(features, read.complaint, read.pointing, offer))
-        if read.complaint:
-            return _lean(odds, _say_wrong(tier))
+        because, idea = self._say(odds, features, is_later=True)
+        if _complains(read, signals):
+            return _lean(odds, say_wrong(because, signals.turn.position.tier), idea=idea)
         if read.pointing < _POINTS_BACK:
-            because, idea = self._say(odds, features, is_later=True)
             return _lean(odds, because, idea=idea)
-        size = "long" if odds > QUICK_BELOW else "quick"
-        return Lean(odds, f"takes up an offer of {size} work", names_turn=True, points_back=True)
+        return Lean(odds, say_offered(odds, offer, weights.offer), names_turn=True, points_back=True)
 
     def _read(self, features: Features, is_later: bool) -> _Read:
         known = self._known.get((id(features), is_later))
@@ -232,8 +232,9 @@ def _lean(odds: float, because: str, *, goes_on: float | None = None, wants_plan
     return Lean(odds, because, names_turn=True, goes_on=goes_on, wants_plan=wants_plan, idea=idea)
 
 
-def _say_wrong(tier: Tier | None) -> str:
-    return "corrects what deep did last" if tier is Tier.DEEP else SAID_WRONG
+def _complains(read: _Read, signals: Signals) -> bool:
+    """Whether a reason says that the last turn went wrong. After an offer a mere "no" only declines it."""
+    return read.complaint > (_SURE_COMPLAINT if signals.offer is not None else 0.0)
 
 
 def _sets_off(features: Features, signals: Signals, is_planned: bool) -> bool:

@@ -22,7 +22,7 @@ from router.contract.request import JsonObject
 FORMAT = 4
 TABLES: Mapping[str, int] = {**dict.fromkeys(("first", "later", "wrong", "vague"), TABLE_SIZE), "offer": OFFER_SIZE}
 """Tables in the order of the file, and their bytes."""
-_MIDDLE = 128
+MIDDLE = 128
 """A weight is a byte's distance from this, times `unit`."""
 _MAX_HEADER_BYTES = 65_536
 _SURE_COMPLAINT = 3.0
@@ -67,9 +67,9 @@ class Table:
     def weigh(self, pieces: Sequence[int]) -> float:
         count = len(pieces)
         if count < 2:
-            return self.unit * (self.table[pieces[0]] - _MIDDLE) if count else 0.0
+            return self.unit * (self.table[pieces[0]] - MIDDLE) if count else 0.0
         # itemgetter is twice as fast as a loop
-        total: int = sum(itemgetter(*pieces)(self.table)) - _MIDDLE * count
+        total: int = sum(itemgetter(*pieces)(self.table)) - MIDDLE * count
         return self.unit * total / math.sqrt(count)
 
 
@@ -111,8 +111,9 @@ class Weights:
         return _sigmoid(self.vague.read(features)) if features.is_short else 0.0
 
     def read_complaint(self, features: Features) -> float:
-        """How surely words say that the last turn went wrong; 0 where they do not."""
-        return max(0.0, min(1.0, (self.wrong.read(features) - self.wrong_above) / _SURE_COMPLAINT))
+        """How surely words say that the last turn went wrong; 0 where they do not. Squared: many that barely do are none."""
+        excess = max(0.0, min(1.0, (self.wrong.read(features) - self.wrong_above) / _SURE_COMPLAINT))
+        return excess * excess
 
     def read_values(self, features: Features, complaint: float, pointing: float, offer: Offer | None) -> tuple[float, ...]:
         """A later turn's columns."""
@@ -131,7 +132,7 @@ class Weights:
         weights, unit = table.table, table.unit / math.sqrt(len(features.pieces) or 1)
         furthest: dict[str, int] = {}
         for phrase, own, pair in features.concepts:
-            total = weights[pair] - _MIDDLE * (len(own) + 1)
+            total = weights[pair] - MIDDLE * (len(own) + 1)
             for piece in own:  # few: quicker than a map
                 total += weights[piece]
             if abs(total) > abs(furthest.get(phrase, 0)):
@@ -234,5 +235,5 @@ def write_weights(header: JsonObject, tables: Mapping[str, tuple[JsonObject, Seq
         own, table = tables[name]
         unit = max(1e-9, max(map(abs, table)) / 127)
         written[name] = {**own, "unit": round(unit, 9)}
-        bodies.append(bytes(_MIDDLE + round(weight / unit) for weight in table))
+        bodies.append(bytes(MIDDLE + round(weight / unit) for weight in table))
     return orjson.dumps({"format": FORMAT, **written}) + b"\n" + b"".join(bodies)

@@ -1,10 +1,11 @@
 """What a turn looks like, in words: our phrases, never the person's. An idea is named only if it carried the sum."""
 
+import math
 from collections.abc import Mapping
 
-from policies.reading import Table
-from router.contract.features import MARKS, Features
-from router.contract.words import LONG_TASK, MAY_BE_LONG
+from policies.reading import MIDDLE, Table
+from router.contract.features import MARKS, OFFER_SIZE, Features, Offer
+from router.contract.words import LONG_TASK, MAY_BE_LONG, SAID_WRONG, Tier
 
 QUICK_BELOW = -1.5
 """Log-odds below which a turn looks quick. From there to 0 it may be long."""
@@ -21,12 +22,17 @@ _SHAPES = {
     "files": (1, "a named file"),
     "ticks": (1, "quoted code"),
     "pasted_lines": (1, "pasted lines"),
+    "pasted_code": (1, "pasted code"),
+    "pasted_log": (1, "a pasted log"),
+    "pasted_diff": (1, "a pasted diff"),
     "ends_with_question": (1, _ASKED),
 }
 """Marks that a reason may name, and the step from which on."""
 SHAPES = (_FEW_WORDS, _MUCH_TEXT, *(name for _, name in _SHAPES.values()))
 _NAMES = tuple(MARKS)
-_WORDS, _QUESTION_MARKS = map(_NAMES.index, ("words", "questions"))
+_WORDS, _QUESTION_MARKS, _ENDS_WITH_ONE, _PASTED = map(
+    _NAMES.index, ("words", "questions", "ends_with_question", "pasted_lines")
+)
 _COMMAND_STEPS = 4
 """Of `words`: a command has at most seven."""
 _QUESTIONS = frozenset(("what", "how to", "why", "where", "which", "difference", "explain", "meaning", "question"))
@@ -56,6 +62,31 @@ def say_continued(odds: float) -> str:
     return "continues a long task" if odds >= 0 else f"continues what {MAY_BE_LONG}"
 
 
+def say_offered(odds: float, offer: Offer, table: Table) -> str:
+    """What words look like that take up what the assistant's last message offers, by the reader of offers."""
+    named = "an offer" if offer.is_question else "the last message"
+    if odds < QUICK_BELOW:
+        return f"answers {named}; little is to be done"
+    work = "long work" if odds >= 0 else f"work that {MAY_BE_LONG}"
+    ideas = _find_ideas(1.0, _read_offered(table, offer))
+    return f"takes up {named}: {work}" + (f" ({', '.join(ideas)})" if ideas else "")
+
+
+def say_wrong(looks: str, tier: Tier | None) -> str:
+    """What words look like that complain about the last turn, which this tier served."""
+    return f"{'corrects what deep did last' if tier is Tier.DEEP else SAID_WRONG}; {looks}"
+
+
+def _read_offered(table: Table, offer: Offer) -> dict[str, float]:
+    """How far each idea in an offer moved the odds."""
+    unit = table.unit / math.sqrt(len(offer.features.pieces) or 1)
+    shares: dict[str, float] = {}
+    for idea, own, pair in offer.features.concepts:
+        places = (*own, pair)
+        shares[idea] = unit * sum(table.table[place % OFFER_SIZE] - MIDDLE for place in places)
+    return shares
+
+
 def read_shapes(table: Table, features: Features) -> dict[str, float]:
     """How far the shape of a text moved the odds, compared with one that has none of it."""
     shares = {}
@@ -65,7 +96,7 @@ def read_shapes(table: Table, features: Features) -> dict[str, float]:
         if step >= least:
             shares[name] = weights[step] - weights[0]
     length = table.length * (features.length - _USUAL_LENGTH)
-    if abs(length) >= _MUCH:
+    if abs(length) >= _MUCH and (length > 0 or not features.marks[_PASTED]):
         shares[_MUCH_TEXT if length > 0 else _FEW_WORDS] = length
     return shares
 
@@ -89,10 +120,12 @@ def _name_quick(features: Features, ideas: list[str]) -> str:
     first = features.concepts[0][0] if features.concepts else ""
     if first in _QUESTIONS and (features.marks[_QUESTION_MARKS] or first in ideas):
         return "quick question"
-    if not _EDITS.isdisjoint(ideas) and _ASKED not in ideas:
-        return "quick edit"
     if not _CHECKS.isdisjoint(ideas):
         return "small check"
+    if features.marks[_ENDS_WITH_ONE]:
+        return "quick turn"
+    if not _EDITS.isdisjoint(ideas):
+        return "quick edit"
     if ideas and ideas[0] in _COMMANDS and features.marks[_WORDS] <= _COMMAND_STEPS:
         return "quick command"
     return "short text" if ideas and ideas[0] in _TEXTS else "quick turn"

@@ -55,7 +55,7 @@ _PHRASES = {
     "remove": "remove removes delete drop entfern* lösch* supprim* enlèv* elimina* quita* borra* remov* apag* rimuov* togli"
     " удали* убери* usuń* odstraň* sil kaldır* verwijder* 删除 去掉 移除 削除 삭제",
     "add": "add adds hinzufüg* ergänz* ajout* añad* agrega* adicion* aggiung* добав* dodaj* přidej* ekle toevoeg* lägg 添加 加上 追加 추가",
-    "change": "change changes set änder* modifi* cambia* altera* troca* поменя* измен* zmień* změň* değiştir* wijzig* 改成 改为 修改 変更 변경",
+    "change": "change set änder* modifi* cambia* altera* troca* поменя* измен* zmień* změň* değiştir* wijzig* 改成 改为 修改 変更 변경",
     "replace": "replace swap ersetz* remplac* reemplaz* substitu* sostitui* замен* zamień* nahraď 替换 置き換え 교체",
     "move": "move moves verschieb* déplac* mueve mover sposta* перемест* przenieś* 移动 移動 이동",
     "undo": "undo revert reverts rückgängig annul* deshaz* desfa* откат* cofnij 撤销 还原 取り消し 되돌려",

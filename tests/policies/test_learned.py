@@ -156,7 +156,7 @@ def test_a_complaint_after_a_turn_of_fasts_goes_to_deep(text):
     heard = judge(text, AFTER_QUICK, tier=Tier.FAST, ask=-4.0)
 
     assert heard.log_odds > THRESHOLD
-    assert heard.because == "the last turn seems to have gone wrong"
+    assert heard.because.startswith("the last turn seems to have gone wrong; ")
 
 
 @pytest.mark.parametrize("text", CORRECTIONS)

@@ -3,7 +3,9 @@
 import pytest
 
 from policies.learned import find_weights
-from policies.wording import read_shapes, say_continued, say_size
+from policies.wording import read_shapes, say_continued, say_offered, say_size, say_wrong
+from router.contract.features import Offer
+from router.contract.words import Tier
 from router.sense.features import read_features
 
 
@@ -37,6 +39,7 @@ def test_an_idea_that_points_the_other_way_is_not_named():
         ("add a comment", {"add": -1.0}, "quick edit"),
         ("can you explain the comment in line 366", {"comment": -1.0}, "quick turn"),
         ("run the tests", {"run": -1.0}, "quick command"),
+        ("are all changes committed and pushed?", {"commit": -1.0, "push": -1.0, "asked as a question": -0.9}, "quick turn"),
         ("i will run the server myself, tell me later what I should be able to test with it", {"run": -1.0}, "quick turn"),
         ("the title is in the wrong column", {"title": -1.0, "column": -0.8}, "quick turn"),
         ("review parse()", {"review": -1.0}, "small check"),
@@ -72,3 +75,27 @@ def test_the_shape_of_a_text_is_named_where_it_carried_the_sum():
 )
 def test_words_that_point_back_look_like_what_they_point_at(odds, told):
     assert say_continued(odds) == told
+
+
+OFFER = Offer(read_features("move all 40 pages to CSS variables and drop the old provider with its tests"), 3, 40, True)
+
+
+@pytest.mark.parametrize(
+    ("odds", "offer", "told"),
+    [
+        (2.0, OFFER, "takes up an offer: long work"),
+        (-0.4, OFFER, "takes up an offer: work that may be long"),
+        (-3.0, OFFER, "answers an offer; little is to be done"),
+        (2.0, OFFER._replace(is_question=False), "takes up the last message: long work"),
+    ],
+)
+def test_a_reply_says_what_it_answers_and_how_much_that_sets_off(odds, offer, told):
+    said, _, ideas = say_offered(odds, offer, find_weights().offer).partition(" (")
+
+    assert said == told
+    assert set(filter(None, ideas.rstrip(")").split(", "))) <= {"all", "tests", "remove", "move", "variable"}
+
+
+def test_a_complaint_is_told_before_what_it_sets_off():
+    assert say_wrong("may be long: tests", Tier.FAST) == "the last turn seems to have gone wrong; may be long: tests"
+    assert say_wrong("may be long: tests", Tier.DEEP) == "corrects what deep did last; may be long: tests"

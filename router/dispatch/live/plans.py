@@ -121,14 +121,14 @@ class Plans:
         if state.circuit.is_resting(now):
             because = f"{target.name} rests for your login after {state.circuit.failures} failures"
             return status.with_wait(max(status.wait_seconds, _RESTED_WAIT_SECONDS), because, is_resting=True), 0.0
-        is_held = target.use_up_to is not None and not (turn.position.is_running and target.name in turn.position.warm)
-        if is_held and target.use_up_to is not None and (full := held_back(state.windows, target.use_up_to, wall)) is not None:
+        limits, stays = target.use_up_to, turn.position.is_running and target.name in turn.position.warm
+        if limits is not None and not stays and (full := held_back(state.windows, limits, wall)) is not None:
             words = say_held_back(full)
             return structs.replace(status, closed_seconds=full.resets_at - wall, used_up=words, may_probe=True), 0.0
-        share = shadow_share(state.windows, wall) if target.list_price is not None else 0.0
-        if not share or target.list_price is None:
+        listed, share = target.list_price, shadow_share(state.windows, wall)
+        if listed is None or not share:
             return status, 0.0
-        return structs.replace(status, target=replace(target, price=target.list_price.times(share))), share
+        return structs.replace(status, target=replace(target, price=listed.times(share))), share
 
     def find_troubles(self, targets: Mapping[str, Target]) -> Iterator[Notice]:
         """A notice for each plan that is used up, for its own person."""
