@@ -111,8 +111,9 @@ class Weights:
         return _sigmoid(self.vague.read(features)) if features.is_short else 0.0
 
     def read_complaint(self, features: Features) -> float:
-        """How surely words say that the last turn went wrong; 0 where they do not."""
-        return max(0.0, min(1.0, (self.wrong.read(features) - self.wrong_above) / _SURE_COMPLAINT))
+        """How surely words say that the last turn went wrong; 0 where they do not. Squared: many that barely do are none."""
+        excess = max(0.0, min(1.0, (self.wrong.read(features) - self.wrong_above) / _SURE_COMPLAINT))
+        return excess * excess
 
     def read_values(self, features: Features, complaint: float, pointing: float, offer: Offer | None) -> tuple[float, ...]:
         """A later turn's columns."""

@@ -17,9 +17,10 @@ _MAX_WORDS = 12
 _LEAST_WORD = 4
 _STEM_CHARS = 5
 _CUT = re.compile(
-    r"\n+|(?<=[^\W\d_]{2}[.!?])\s+|(?<=[)`\]\"'%][.!?])\s+|(?<=[。！？])|;\s"  # not after "2." or "b."
-    r"|(?<=\s)(?=[(（]?[A-Da-dА-Га-г1-9][)）]\s)|(?<=\s)(?=[A-ZА-Я]\s[—–:-]\s)|(?=[①-⑨])"
+    r"\n+|\s(?:(?<=[^\W\d_]{2}[.!?]\s)|(?<=[)`\]\"'%][.!?]\s)|(?<=;\s)"  # not after "2." or "b."
+    r"|(?=[(（]?[A-Da-dА-Га-г1-9][)）]\s)|(?=[A-ZА-Я]\s[—–:-]\s))"
 )
+_UNSPACED_CUT = re.compile(r"(?<=[。！？])|(?=[①-⑨])")
 _ITEM = re.compile(r"\W*(?:[-*•]|\d{1,2}[.)]|[A-Da-d][.)])\s")
 _KEY = re.compile(r"\W*(?:\w+ )?([A-Za-zА-Яа-я]|\d{1,2})[).:）、\s—–]")
 _WORD = re.compile(r"\w+")
@@ -33,7 +34,10 @@ _QUESTION_MARKS = ("?", "？", "؟")
 @lru_cache(maxsize=512)
 def read_offer(said: str, reply: str) -> Offer:
     """The part of a message that a reply takes up: the option it selects, the sentence that shares its words, or the end."""
-    parts = [part.strip() for part in _CUT.split(said[-_TAIL_CHARS:]) if part.strip()]
+    tail = said[-_TAIL_CHARS:]
+    if not tail.isascii():
+        tail = _UNSPACED_CUT.sub("\n", tail)
+    parts = [part for part in map(str.strip, _CUT.split(tail)) if part]
     chosen = _select(parts, [word.lower() for word in _WORD.findall(reply)]) or _find_end(parts)
     text = " ".join(chosen)
     return Offer(
