@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 
 from router.contract.caller import ANYONE, LOCAL, SCRAPER, Caller
-from router.contract.credential import digest_credential, read_callers_key
+from router.contract.credential import read_credentials
 from router.contract.keys import Key, KeyRing, digest_of, read_token
 from router.edge.routes import METRICS, OPEN_FOLDER, OPEN_PATHS, Head, dialect_of_path
 from router.plan import Plan
@@ -16,7 +16,8 @@ def identify(plan: Plan, head: Head, headers: Mapping[str, str]) -> Caller:
     """The caller of a request. Raises `Unauthorized` where a valid key of this router is required.
 
     Without keys the router serves loopback alone and has one caller. Where callers bring their own keys for a target, each key
-    is a caller, named by a digest, so that stored responses stay apart.
+    is a caller, named by a digest, so that stored responses stay apart. The login of a plan names nobody: its client renews it
+    in the middle of a session, whose memory must last.
     """
     keys = plan.keys
     if keys is not None:
@@ -24,8 +25,8 @@ def identify(plan: Plan, head: Head, headers: Mapping[str, str]) -> Caller:
         return head.caller if is_known else _find_caller(plan, keys, head)
     if not plan.takes_callers_keys:
         return LOCAL
-    key = read_callers_key(headers, dialect_of_path(head.path))
-    return Caller(f"key-{digest_credential(key)}") if key else LOCAL
+    found = read_credentials(headers, dialect_of_path(head.path))
+    return Caller(f"key-{found[0].digest}") if found and not found[0].is_login else LOCAL
 
 
 def is_metrics_key(plan: Plan, token: str) -> bool:

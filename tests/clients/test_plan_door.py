@@ -9,6 +9,7 @@ from tests.clients.test_keep_login import DIALECTS, DONE, config_for, taken, tok
 from tests.tools.clients import claude, command_of, make_scratch, run_client
 from tests.tools.keyed import KEYS, write_keys
 from tests.tools.logins import ACCOUNT, write_logins
+from tests.tools.upstream import answer_json
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(600)]
 PROMPT = "tier: deep\nFix the typo in calc.py"
@@ -29,7 +30,7 @@ class Desk:
         (folder / "home" / ".claude").mkdir()
         self.login = tokens_of(write_logins(folder / "home"), client)
 
-    async def ask(self, key: str, *, over_sockets: bool = False) -> str:
+    async def ask(self, key: str, *more: str, over_sockets: bool = False) -> str:
         if self.client == "claude-code":
             environment = {
                 "ANTHROPIC_BASE_URL": self.url,
@@ -49,7 +50,7 @@ supports_websockets = {str(over_sockets).lower()}
 env_http_headers = {{ "x-tandem-key" = "TANDEM_KEY" }}
 """
         )
-        command = [command_of("codex"), "exec", "--skip-git-repo-check", PROMPT]
+        command = [command_of("codex"), "exec", "--skip-git-repo-check", *more, PROMPT]
         return await run_client(command, self.scratch, {"TANDEM_KEY": key})
 
 
@@ -114,6 +115,33 @@ async def test_codex_asks_for_the_models_of_its_plan_through_the_router(sit_down
     assert {seen.headers["authorization"] for seen in lists} == {desk.login}
     assert {seen.headers["chatgpt-account-id"] for seen in lists} == {ACCOUNT}
     assert not any("x-tandem-key" in seen.headers or "tandem" in seen.headers["user-agent"] for seen in lists)
+
+
+async def test_codex_takes_the_list_of_its_plan_with_our_names_and_uses_the_plans_tools_for_them(sit_down, upstream):
+    desk, key = await sit_down("codex")
+    printed = await run_client([command_of("codex"), "debug", "models", "--bundled"], desk.scratch, {})
+    models, answer = orjson.loads(printed[printed.index("{") :]), vendor("responses")
+
+    async def list_models(wire, seen):
+        if seen.method == "GET" and "upgrade" not in seen.headers:
+            await answer_json(models)(wire, seen)
+        else:
+            await answer(wire, seen)
+
+    upstream.scripts = [list_models]
+
+    by_its_own_name, by_ours = [], []
+    first = min((entry for entry in models["models"] if entry["visibility"] == "list"), key=lambda entry: entry["priority"])
+    for name, found in ((first["slug"], by_its_own_name), ("deep", by_ours)):
+        assert DONE in (said := await desk.ask(key, "-m", name)), said[-800:]
+        assert "not found" not in said
+        found += taken(upstream)
+
+    own, ours = by_its_own_name[-1], by_ours[-1]
+    lite = "x-openai-internal-codex-responses-lite"
+    assert own.headers.get(lite) == ours.headers.get(lite) == ("true" if first["use_responses_lite"] else None)
+    assert own.json.keys() == ours.json.keys()
+    assert own.json.get("tools") == ours.json.get("tools")
 
 
 @pytest.mark.parametrize("client", DIALECTS)

@@ -282,6 +282,25 @@ async def test_when_one_tier_is_down_the_other_answers(start, vendors, path, bod
     assert "canary" not in shown_to(vendors["spark"])
 
 
+async def test_reasoning_stays_with_its_plan_after_the_client_has_renewed_its_login(start, vendors):
+    vendors["chatgpt"].scripts = [answer_json(reasoned(is_plans=True))]
+    vendors["spark"].scripts = [answer_json(reasoned(is_plans=False))]
+    config = config_of(vendors, ("chatgpt",)).replace("name: spark, dialect: chat", "name: spark, dialect: responses")
+    tandem, items = await start(config), []
+
+    for number, tier in enumerate(("deep", "fast", "deep")):
+        items += [{"type": "message", "role": "user", "content": f"turn {number}"}]
+        body = {**RESPONSES, "input": items, "include": ["reasoning.encrypted_content"]}
+        headers = {**chatgpt_login(f"ada-{number}"), **CODEX, "x-tandem-tier": tier}
+        items += (await call(tandem.port, "/v1/responses", body, headers)).json["output"]
+
+    assert {seen.path for seen in vendors["spark"].seen} == {"/v1/responses"}
+    assert SEALED not in shown_to(vendors["spark"])
+    last = vendors["chatgpt"].seen[-1].body.decode()
+    assert SEALED in last
+    assert "of-another" not in last
+
+
 async def test_a_token_that_changes_within_a_turn_goes_on_with_the_new_one(start, vendors):
     vendors["chatgpt"].scripts = [answer_json(reasoned(is_plans=True))]
     tandem = await start(config_of(vendors, ("chatgpt",)))

@@ -29,7 +29,7 @@ def write_data(path: Path, count: int = 60) -> Path:
             {
                 "source": "agent_session_x",
                 "repo": f"r{number % 6}",
-                "prompt": f"do {number}",
+                "prompt": f"migrate module {number} to async, with tests" if is_long else f"rename variable {number}",
                 "label": label,
                 "context": context,
             }

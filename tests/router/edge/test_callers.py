@@ -8,6 +8,7 @@ from router.contract.keys import Key, KeyRing, digest_of, make_key
 from router.edge import callers
 from router.edge.routes import ROUTES, Head
 from tests.tools.edge import FakePlan
+from tests.tools.logins import chatgpt_login, claude_login
 from tests.tools.work import count_calls
 
 CHAT, RESPONSES, MESSAGES = "/v1/chat/completions", "/v1/responses", "/v1/messages"
@@ -37,6 +38,11 @@ def test_each_key_is_a_caller_whose_name_does_not_hold_it():
     assert one != other
     assert "secret" not in one.name + other.name
     assert identify({"authorization": "bearer sk-secret-a"}, RESPONSES, by_key=True) == one
+
+
+@pytest.mark.parametrize("headers", [claude_login(), chatgpt_login()])
+def test_the_login_of_a_plan_names_nobody_since_its_client_renews_it(headers):
+    assert identify(headers, RESPONSES, by_key=True) is LOCAL
 
 
 def test_of_two_keys_the_one_that_goes_to_the_target_counts():
