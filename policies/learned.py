@@ -107,7 +107,7 @@ class LearnedPolicy:
         lean = self._recall(features, read, signals) if turn.position.is_running else None
         if lean is None:
             lean = self._weigh(features, read, signals)
-            if not lean.points_back or signals.offer is not None or turn.position.ask is None:
+            if not lean.points_back or signals.read_offer is not None or turn.position.ask is None:
                 return self._make_opinions(lean, read.taught, _MODELS_PROSE if kind is TurnKind.SUBAGENT else 1.0)
         return (lean,)  # remembered odds already have this strength
 
@@ -130,12 +130,12 @@ class LearnedPolicy:
         return Lean(ask, say_continued(ask), names_turn=True, points_back=True)
 
     def _weigh(self, features: Features, read: _Read, signals: Signals) -> Lean:
-        turn, position, offer = signals.turn, signals.turn.position, signals.offer
+        turn, position, read_offer = signals.turn, signals.turn.position, signals.read_offer
         if read.pointing >= _LEAST_POINTING or turn.kind is TurnKind.FOLLOW_UP:
             before, is_planned = self._find_ask(signals)
             if _sets_off(features, signals, is_planned):
-                if offer is not None:
-                    return self._answer(features, read, signals, offer)
+                if read_offer is not None:
+                    return self._answer(features, read, signals, read_offer())
                 if before is not None and not read.complaint and (read.pointing >= _POINTS_BACK or not read.pointing):
                     return Lean(before, say_continued(before), names_turn=True, points_back=True)
         if not features.has_task:
@@ -234,9 +234,9 @@ def _lean(odds: float, because: str, *, goes_on: float | None = None, wants_plan
 
 def _complains(read: _Read, signals: Signals) -> bool:
     """Whether a reason says that the last turn went wrong. After an offer a mere "no" only declines it."""
-    return read.complaint > (_SURE_COMPLAINT if signals.offer is not None else 0.0)
+    return read.complaint > (_SURE_COMPLAINT if signals.read_offer is not None else 0.0)
 
 
 def _sets_off(features: Features, signals: Signals, is_planned: bool) -> bool:
     """Whether the words set off work: a nod ("ok", "👍") does so only if it approves a plan or answers a question."""
-    return features.has_task or is_planned or (signals.offer is not None and signals.offer.is_question)
+    return features.has_task or is_planned or (signals.read_offer is not None and signals.read_offer().is_question)

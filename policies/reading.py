@@ -132,10 +132,8 @@ class Weights:
         weights, unit = table.table, table.unit / math.sqrt(len(features.pieces) or 1)
         furthest: dict[str, int] = {}
         for phrase, own, pair in features.concepts:
-            total = weights[pair] - MIDDLE * (len(own) + 1)
-            for piece in own:  # few: quicker than a map
-                total += weights[piece]
-            if abs(total) > abs(furthest.get(phrase, 0)):
+            total = sum(map(weights.__getitem__, own), weights[pair] - MIDDLE * (len(own) + 1))
+            if (known := furthest.get(phrase)) is None or abs(total) > abs(known):
                 furthest[phrase] = total
         return {phrase: unit * total for phrase, total in furthest.items()}
 

@@ -30,6 +30,7 @@ _SHAPES = {
 """Marks that a reason may name, and the step from which on."""
 SHAPES = (_FEW_WORDS, _MUCH_TEXT, *(name for _, name in _SHAPES.values()))
 _NAMES = tuple(MARKS)
+_SHAPES_AT = tuple((_NAMES.index(mark), least, name) for mark, (least, name) in _SHAPES.items())
 _WORDS, _QUESTION_MARKS, _ENDS_WITH_ONE, _PASTED = map(
     _NAMES.index, ("words", "questions", "ends_with_question", "pasted_lines")
 )
@@ -89,11 +90,10 @@ def _read_offered(table: Table, offer: Offer) -> dict[str, float]:
 
 def read_shapes(table: Table, features: Features) -> dict[str, float]:
     """How far the shape of a text moved the odds, compared with one that has none of it."""
-    shares = {}
-    for (least, name), mark in zip(_SHAPES.values(), _SHAPES, strict=True):
-        at = _NAMES.index(mark)
-        step, weights = features.marks[at], table.marks[at]
-        if step >= least:
+    shares, marks = {}, features.marks
+    for at, least, name in _SHAPES_AT:
+        if (step := marks[at]) >= least:
+            weights = table.marks[at]
             shares[name] = weights[step] - weights[0]
     length = table.length * (features.length - _USUAL_LENGTH)
     if abs(length) >= _MUCH and (length > 0 or not features.marks[_PASTED]):

@@ -155,8 +155,8 @@ class Signals(Struct, frozen=True):
     """Plans that the caller's login opens now: in their tier they go first, since others are paid for in addition."""
     shadow: Mapping[str, float] = {}
     """Plans that are used ahead of the clock, with the share of the list price that their tokens are weighed by."""
-    offer: Offer | None = None
-    """What the assistant offered, where the words may point back at it."""
+    read_offer: Callable[[], Offer] | None = None
+    """Reads what the assistant offered, where the words may point back at it: few do."""
 
     def of_tier(self, tier: Tier) -> Iterator[TargetStatus]:
         """Targets of a tier, without a Python step for each: there may be many."""

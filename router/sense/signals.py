@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
 from operator import attrgetter
 
 from msgspec.structs import replace
@@ -38,8 +39,8 @@ def read_signals(
     features = read_features(text) if text else None
     if not turn.history.turns or features is None or not features.is_short:
         return Signals(turn, prompt, alias, statuses, view.effort, features)
-    offer = read_offer(turn.said, text or "") if len(turn.said) >= LEAST_OFFER else None
-    return Signals(turn, prompt, alias, statuses, view.effort, features, _read_earlier(turn), offer=offer)
+    offer = partial(read_offer, turn.said, text or "") if len(turn.said) >= LEAST_OFFER else None
+    return Signals(turn, prompt, alias, statuses, view.effort, features, _read_earlier(turn), read_offer=offer)
 
 
 def _read_earlier(turn: Turn) -> tuple[Features, ...]:
