@@ -2,6 +2,8 @@
 
 import math
 from collections.abc import Mapping
+from itertools import compress
+from operator import ge, itemgetter
 
 from policies.reading import MIDDLE, Table
 from router.contract.features import MARKS, OFFER_SIZE, Features, Offer
@@ -30,7 +32,9 @@ _SHAPES = {
 """Marks that a reason may name, and the step from which on."""
 SHAPES = (_FEW_WORDS, _MUCH_TEXT, *(name for _, name in _SHAPES.values()))
 _NAMES = tuple(MARKS)
-_SHAPES_AT = tuple((_NAMES.index(mark), least, name) for mark, (least, name) in _SHAPES.items())
+_SHAPES_AT = tuple((_NAMES.index(mark), name) for mark, (_, name) in _SHAPES.items())
+_LEAST_STEPS = tuple(least for least, _ in _SHAPES.values())
+_shapes_of = itemgetter(*(at for at, _ in _SHAPES_AT))
 _WORDS, _QUESTION_MARKS, _ENDS_WITH_ONE, _PASTED = map(
     _NAMES.index, ("words", "questions", "ends_with_question", "pasted_lines")
 )
@@ -90,11 +94,10 @@ def _read_offered(table: Table, offer: Offer) -> dict[str, float]:
 
 def read_shapes(table: Table, features: Features) -> dict[str, float]:
     """How far the shape of a text moved the odds, compared with one that has none of it."""
-    shares, marks = {}, features.marks
-    for at, least, name in _SHAPES_AT:
-        if (step := marks[at]) >= least:
-            weights = table.marks[at]
-            shares[name] = weights[step] - weights[0]
+    shares = {}
+    for at, name in compress(_SHAPES_AT, map(ge, _shapes_of(features.marks), _LEAST_STEPS)):
+        weights = table.marks[at]
+        shares[name] = weights[features.marks[at]] - weights[0]
     length = table.length * (features.length - _USUAL_LENGTH)
     if abs(length) >= _MUCH and (length > 0 or not features.marks[_PASTED]):
         shares[_MUCH_TEXT if length > 0 else _FEW_WORDS] = length
