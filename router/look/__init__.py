@@ -1,0 +1,1 @@
+"""Deep's look at what fast did, before the answer ends."""
