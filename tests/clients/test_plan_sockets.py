@@ -232,6 +232,7 @@ def plain(value: object, scratch: Path) -> object:
     return json.loads(text)
 
 
+REPORT = "agent_message"
 OF_THE_CONNECTION = re.compile(r"host|connection|upgrade|sec-websocket-.*")
 
 
@@ -249,7 +250,15 @@ class Recorded:
             for frames in threads.values()
         ]
         self.frames = [[plain(seen.json, scratch) for seen in frames] for frames in threads.values()]
+        self.reports = {json.dumps(item) for frames in self.frames for frame in frames for item in take_reports(frame)}
         self.sockets = len({seen.socket for frames in threads.values() for seen in frames})
+
+
+def take_reports(frame: dict) -> list[dict]:
+    """Take out what agents told each other: Codex adds it whenever it arrives, before or after the person's next words."""
+    items = frame["input"]
+    frame["input"] = [item for item in items if item["type"] != REPORT]
+    return [item for item in items if item["type"] == REPORT]
 
 
 async def talk(way: str, plan: Plan, start, folder: Path) -> Recorded:
@@ -287,6 +296,8 @@ async def test_ask_tool_loop_subagent_and_compaction_reach_the_plan_as_they_do_d
 
     assert through.said == direct.said == [*["completed"] * 4, "42 pro"]
     assert through.sockets == direct.sockets == 2
+    assert len(through.reports) == 2  # the task, and what became of it
+    assert through.reports == direct.reports
     for ours, theirs in zip(through.handshakes, direct.handshakes, strict=True):
         told = json.loads(ours.pop("x-codex-turn-metadata")), json.loads(theirs.pop("x-codex-turn-metadata"))
         assert [metadata["request_kind"] for metadata in told] == ["turn", "prewarm"]

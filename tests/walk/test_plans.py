@@ -8,6 +8,7 @@ from tests.tools.http import call
 from tests.tools.logins import ACCOUNT, chatgpt_login, chatgpt_token, claude_login
 from tests.tools.plans import DEEP, HI, MESSAGES, RESPONSES, ROAD, answering, config_of, shown_to
 from tests.tools.speech import speak
+from tests.tools.trace_receiver import Receiver
 from tests.tools.upstream import answer_json
 
 CLIENTS = {
@@ -83,23 +84,38 @@ async def test_a_race_never_runs_on_a_plan(start, vendors):
     assert not vendors["chatgpt"].seen
 
 
-async def test_logins_and_accounts_are_in_no_log_ledger_file_page_metric_or_error(start, vendors, capfd):
-    vendors["claude"].scripts = [speak("messages", HI), answering(401, {}, b"{}"), answering(529, {}, b"{}")]
-    tandem = await start(config_of(vendors, ("claude", "chatgpt", "spare"), extra="metrics: {on: true, callers: true}"))
-    answers = []
+SHOWN = ("stats", "savings", "notices", "turns", "sessions", "series", "jobs", "past/turns", "past/sums", "past/sessions")
+
+
+async def ask_everything(tandem, answers: list) -> list[dict]:
+    """Answers are added. Returns the ledger's entries."""
     for path, body, headers, _ in (*[ROAD["Claude Code"]] * 3, ROAD["Codex"]):
         answers.append(await call(tandem.port, path, body, {**headers, **DEEP, "x-tandem-explain": "full"}))
     answers.append(await call(tandem.port, "/v1/messages", {**MESSAGES, "model": "claude"}, chatgpt_login()))
     answers.append(await call(tandem.port, "/tandem/explain", MESSAGES, ROAD["Claude Code"][2]))
     entries = await tandem.entries(5)
-    for page in ("/metrics", "/tandem/status", "/tandem/sessions", f"/tandem/decisions/{entries[0]['id']}", "/"):
+    own = f"/tandem/decisions/{entries[0]['id']}"
+    for page in ("/metrics", "/", own, *(f"/tandem/{name}" for name in SHOWN)):
         answers.append(await call(tandem.port, page, b"", claude_login(), method="GET"))
-    await tandem.built.close()
+        assert answers[-1].status == 200, page
+    return entries
+
+
+async def test_logins_and_accounts_are_in_no_log_ledger_file_page_metric_trace_or_error(start, vendors, capfd):
+    vendors["claude"].scripts = [speak("messages", HI), answering(401, {}, b"{}"), answering(529, {}, b"{}")]
+    answers = []
+    with Receiver() as receiver:
+        extra = f"metrics: {{on: true, callers: true}}\ntraces: {{endpoint: '{receiver.url}', sample: 1.0}}"
+        tandem = await start(config_of(vendors, ("claude", "chatgpt", "spare"), extra=extra))
+        entries = await ask_everything(tandem, answers)
+        await tandem.built.close()
+    traced = b"".join(receiver.taken)
 
     kept = b"".join(path.read_bytes() for path in tandem.loaded.folder.rglob("*") if path.is_file())
     told = "".join(capfd.readouterr()) + json.dumps([answer.headers for answer in answers]) + json.dumps(entries, default=str)
-    told += kept.decode("latin-1") + "".join(answer.body.decode("latin-1") for answer in answers)
+    told += (traced + kept).decode("latin-1") + "".join(answer.body.decode("latin-1") for answer in answers)
     others = "".join(shown_to(vendors[name]) for name in ("spark", "spare"))
+    assert len(receiver.traces) >= 5
     for secret in ("canary", ACCOUNT, chatgpt_token().split(".")[1]):
         assert secret not in told
         assert secret not in others

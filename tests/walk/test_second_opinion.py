@@ -11,7 +11,7 @@ from tests.tools.upstream import CHAT_ANSWER, GOOD_CHAT_STREAM, SEEN_CHAT_STREAM
 from tests.tools.waiting import by_the_clock
 
 PATH = "/v1/chat/completions"
-UNSURE = "make the tests faster"
+UNSURE = "speed up the parser"
 """Goes to fast by a hair."""
 KEY = "sk-callers-own-key"
 
@@ -154,7 +154,7 @@ async def test_explain_says_that_it_would_ask_and_calls_nobody(tandem, upstream,
 
 
 async def test_no_key_of_the_caller_and_no_more_than_900_characters_go_out(start, upstream, other_upstream):
-    rule = "rules: [{when: {words: tests}, lean: -4.2}]"  # such long words would otherwise leave no doubt
+    rule = "rules: [{when: {words: parser}, lean: -3.6}]"  # such long words would otherwise leave no doubt
     extra = f"second_opinion: {{target: spark}}\n{rule}"
     tandem = await start(two_targets(upstream.base_url, other_upstream.base_url, extra=extra))
     upstream.scripts = first_question(saying("LONG"))

@@ -586,7 +586,8 @@ async def test_words_that_come_twice_before_the_next_response_begins_both_count(
     upstream.scripts = [endless("responses"), speak("responses", Speech("renamed"))]
     picture = {"type": "input_image", "image_url": "data:image/png;base64,iVBORw0KGgo="}
     seen = [{"role": "user", "content": [{"type": "input_text", "text": "as it is here"}, picture]}]
-    config = config_for(upstream, "responses").replace("fast-model,", "fast-model, accepts: [text, tools, images],")
+    config = config_for(upstream, "responses", "rules: [{when: {words: as it is}, tier: fast}]")
+    config = config.replace("fast-model,", "fast-model, accepts: [text, tools, images],")
     async with running(config, tmp_path) as tandem, open_socket(tandem.port) as socket:
         await socket.say("migrate the whole codebase to async, with tests and docs")
         begun = await socket.until("response.output_text.delta")

@@ -5,6 +5,7 @@ import pytest
 import yaml
 
 import policies
+from policies.reading import FORMAT
 from router.config.load import ConfigError, default_text, load_config
 from router.contract.economics import Economics
 from router.contract.target import Quota
@@ -218,8 +219,8 @@ def test_without_the_reading_no_weights_are_in_use():
     (lambda content: None, "No such file"),
     (lambda content: b"not weights", "weights file"),
     (lambda content: content[:-1], "damaged"),
-    (lambda content: content.replace(b'"format": 3', b'"format": 1', 1), "format 1"),
-    (lambda content: b'{"format": 3}\n' + bytes(262_144), "incompatible weights file"),
+    (lambda content: content.replace(f'"format": {FORMAT}'.encode(), b'"format": 1', 1), "format 1"),
+    (lambda content: f'{{"format":{FORMAT}}}\n'.encode() + bytes(262_144), "incompatible weights file"),
 ], ids=["missing", "text", "cut short", "older", "empty"])  # fmt: skip
 def test_weights_that_cannot_be_read_are_a_fault_with_the_path_of_the_file(own_weights, tmp_path, damage, said):
     path = tmp_path / "own" / "mine.weights"
