@@ -199,6 +199,10 @@ def test_the_tier_of_the_last_turn_has_no_say(text):
     assert on_fast.log_odds == on_deep.log_odds
 
 
+def test_a_small_edit_after_long_work_of_deeps_is_small():
+    assert judge("fix the typo in README.md", AFTER_LONG, tier=Tier.DEEP, ask=2.0).log_odds < THRESHOLD
+
+
 def test_a_subagents_prose_counts_half():
     text = "search all modules for callers of the old api"
 
