@@ -370,7 +370,7 @@ BUDGETS = {
     "sense": (1695, 13),
     "wiring": (1720, 13),
     "decide": (1565, 10),
-    "policies": (1550, 17),
+    "policies": (1560, 17),
     "screen": (1480, 10),
     "page": (1295, 9),
     "settle": (579, 5),
