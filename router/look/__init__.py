@@ -1,1 +1,1 @@
-"""Deep's look at what fast did, before the answer ends."""
+"""Deep looks over what fast did: one question after a turn that changed files, never an edit (`combine.look`)."""
