@@ -241,7 +241,8 @@ def say_rescue(rows: Sequence[Row]) -> str:
         f"In turns of 30 calls and more, which is where it can know anything, its reading of the counts raises an alarm in "
         f"{percent(said.catch)} of the recorded turns that the person then complained about, and in {percent(said.alarm)} of "
         f"the others; in {percent(seen.catch)} of the runs that are known to have failed, and in {percent(seen.alarm)} of "
-        f"those that succeeded. Each project was judged by choices made without it. A check of that strength with {_name(SHOWN)} would give "
+        f"those that succeeded. Each project was judged by choices made without it. A check of that strength with "
+        f"{_name(SHOWN)} would give "
         f"{got.score:.2f} of deep's score in {got.seconds:.2f} of its time; fast alone gives {alone.score:.2f} in "
         f"{alone.seconds:.2f}."
     )
