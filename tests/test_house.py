@@ -29,6 +29,7 @@ LEVELS = {
     "dispatch": ("contract", "dialects", "telemetry", "loop", "limits"),
     "settle": ("contract", "dialects", "telemetry", "decide"),
     "second_opinion": ("contract", "dialects", "telemetry", "loop", *MIDDLE, "limits"),
+    "look": ("contract", "dialects", "telemetry", "loop", *MIDDLE, "limits"),
     "combine": ("contract", "limits", "second_opinion"),
     "plan": ("contract", "dialects", "telemetry", "loop", *MIDDLE, "limits", "second_opinion", "combine"),
     "house": ("contract", "dialects", "telemetry", "loop", *MIDDLE, "settle", "plan"),
@@ -370,7 +371,7 @@ BUDGETS = {
     "sense": (1695, 13),
     "wiring": (1720, 13),
     "decide": (1565, 10),
-    "policies": (1550, 17),
+    "policies": (1560, 17),
     "screen": (1480, 10),
     "page": (1295, 9),
     "settle": (579, 5),
@@ -378,6 +379,7 @@ BUDGETS = {
     "loop": (490, 9),
     "api": (197, 1),
     "house": (191, 1),
+    "look": (230, 2),
     "second_opinion": (155, 1),
     "combine": (62, 1),
     "plan": (151, 1),
@@ -417,7 +419,7 @@ def test_there_are_few_sinks_and_the_page_of_sinks_names_each_between_target_and
     sinks = {name.strip("_") for name in sinks_of_the_house()}
     page = (ROOT / "router" / "contract" / "sinks.py").read_text()
 
-    assert len(sinks) < 17, sorted(sinks)
+    assert len(sinks) < 18, sorted(sinks)
     assert sinks - set(re.findall(r"\w+", page)) == {"Call"}  # the demo's: it is a client
 
 

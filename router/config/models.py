@@ -16,7 +16,7 @@ from router.contract.spending import find_zone
 from router.contract.webhooks import JobWebhook
 from router.contract.words import NearBudget, PassedRoute, Preference, Subagents, Tier
 
-RELEASE = 3
+RELEASE = 4
 """The second number of Tandem's version: settings change with it."""
 MAX_RULES = 200
 SHIPPED_POLICIES = (
@@ -266,7 +266,7 @@ class Config(Settings):
     shared: SharedTerms = SharedTerms()
     """What several routers share. Nothing by default."""
     version: int | None = Field(default=None, ge=1)
-    """The release of Tandem that the file was written for: 3 for 0.3. An older Tandem then refuses it and says which one it
+    """The release of Tandem that the file was written for: 4 for 0.4. An older Tandem then refuses it and says which one it
     needs."""
 
     @field_validator("version")
