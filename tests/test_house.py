@@ -356,7 +356,7 @@ BUDGETS = {
     "dialects": (9000, 70),
     "stores": (9015, 63),
     "edge": (5550, 42),
-    "contract": (6020, 44),
+    "contract": (6060, 44),
     "dispatch": (4900, 37),
     "past": (4220, 26),
     "config": (3700, 22),
