@@ -30,7 +30,8 @@ LEVELS = {
     "settle": ("contract", "dialects", "telemetry", "decide"),
     "second_opinion": ("contract", "dialects", "telemetry", "loop", *MIDDLE, "limits"),
     "look": ("contract", "dialects", "telemetry", "loop", *MIDDLE, "limits"),
-    "plan": ("contract", "dialects", "telemetry", "loop", *MIDDLE, "limits", "second_opinion"),
+    "combine": ("contract", "limits", "second_opinion"),
+    "plan": ("contract", "dialects", "telemetry", "loop", *MIDDLE, "limits", "second_opinion", "combine"),
     "house": ("contract", "dialects", "telemetry", "loop", *MIDDLE, "settle", "plan"),
     "edge": ("contract", "dialects", "telemetry", "loop", *MIDDLE, "plan", "house"),
     "screen": ("contract", "telemetry", "decide", "sessions", "past"),
@@ -355,7 +356,7 @@ BUDGETS = {
     "dialects": (9000, 70),
     "stores": (9015, 63),
     "edge": (5550, 42),
-    "contract": (5900, 43),
+    "contract": (6060, 44),
     "dispatch": (4900, 37),
     "past": (4220, 26),
     "config": (3700, 22),
@@ -380,7 +381,8 @@ BUDGETS = {
     "house": (191, 1),
     "look": (230, 2),
     "second_opinion": (155, 1),
-    "plan": (126, 1),
+    "combine": (62, 1),
+    "plan": (151, 1),
     "__init__": (2, 1),
 }
 

@@ -7,6 +7,7 @@ from pydantic import Field, field_validator
 
 from router.config.settings import Settings, find_address_fault
 from router.config.target_settings import TiersSettings
+from router.contract.combine import Combine
 from router.contract.economics import Economics
 from router.contract.job import JobTerms
 from router.contract.limits import Limits
@@ -234,6 +235,8 @@ class Config(Settings):
     """The economics of the choice."""
     second_opinion: SecondOpinionSettings | None = None
     """The target to ask about turns in doubt. Off by default."""
+    combine: Combine = Combine()
+    """Both tiers on one task: deep plans and fast edits, or fast works and deep looks it over. Off by default."""
     rules: tuple[object, ...] = Field(default=(), max_length=MAX_RULES)
     """Your own rules, applied where a turn begins: {when: {words, client, turn, has, more_than_tokens}, tier: fast} or
     lean: 2.0."""

@@ -67,6 +67,8 @@ class SessionPosition(Struct, frozen=True):
     ask: float | None = None
     """Log-odds of the last ask, inherited by turns that point back at it."""
     is_planned: bool = False
+    combine: str = ""
+    """What both tiers did for the running turn when it began, as `Combining.words` says it."""
 
 
 class Turn(Struct, frozen=True):
