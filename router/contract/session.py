@@ -45,6 +45,8 @@ class SessionState(Struct, frozen=True):
     ask: float | None = None
     """Log-odds of the last ask, which "yes" and "go on" inherit."""
     is_planned: bool = False
+    combine: str = ""
+    """See `SessionPosition.combine`."""
     wish: Wish | None = None
     """Only for a session that its client names."""
     name: str = ""
