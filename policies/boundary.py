@@ -9,7 +9,7 @@ from pydantic import Field
 from router.contract.credential import has_plan
 from router.contract.opinions import Insist, Lean, Opinion, PolicyConfig, Rank
 from router.contract.request import RequestView
-from router.contract.rescue import FROM_CALL, SHIPPED
+from router.contract.rescue import SHIPPED
 from router.contract.signals import SessionPosition, Signals, Trajectory, Turn
 from router.contract.target import Speed, TargetStatus
 from router.contract.words import PlanPhase, Tier, TurnKind
@@ -132,10 +132,8 @@ def _has_grown(trajectory: Trajectory) -> bool:
 
 
 def _chance_of_failure(trajectory: Trajectory) -> float:
-    """Counts worse than usual raise a long turn's chance. Better ones prove nothing."""
-    odds = _LONG_FAILS
-    if trajectory.calls >= FROM_CALL:
-        odds += max(0.0, SHIPPED.read(trajectory.edits, trajectory.unevenness))
+    """Counts that raise an alarm raise a long turn's chance. Others prove nothing."""
+    odds = _LONG_FAILS + SHIPPED.hear(trajectory.calls, trajectory.edits, trajectory.unevenness)
     return 1.0 / (1.0 + math.exp(-odds))
 
 

@@ -99,6 +99,8 @@ class Line(Struct, frozen=True, rename={"id": "request_id"}):
     """`plan` where the caller's own plan paid for all tokens, `mixed` where it paid for some; None where none did."""
     list_usd: float | None = None
     """What a plan's tokens would have cost at list price. It is no part of `cost_usd`: nobody pays it."""
+    combined: str | None = None
+    """What both tiers did for the task, in words; None where one worked alone."""
 
 
 _COUNTED = "attempts"

@@ -270,7 +270,9 @@ def build_plan(loaded: LoadedConfig, state: State, clock: Callable[[], float] = 
     policies = _choose_policies(loaded, rights, state.budgets)
     limits = _limit_callers(loaded, rights, state, policies)
     rules = _make_rules(loaded, policies, rights, state.offsets)
-    return Plan(
+    if loaded.combine.is_on:
+        state.combined[:] = [loaded.combine]
+    plan = Plan(
         rules=rules,
         models=models,
         targets=targets,
@@ -294,7 +296,9 @@ def build_plan(loaded: LoadedConfig, state: State, clock: Callable[[], float] = 
             takes_agents=config.delegation.runner is not None,
             share=config.limits.share if keys is not None else 1.0,
         ),
+        combine=loaded.combine,
     )
+    return plan.for_combining() if state.combined else plan
 
 
 def _reach(

@@ -169,7 +169,7 @@ def test_on_recorded_turns_hardly_a_small_one_is_moved_and_most_of_the_longest(s
 
 
 @pytest.mark.shared
-def test_most_recorded_runs_that_edit_in_a_shell_are_moved_before_call_60_and_hardly_a_short_turn(shared):
+def test_recorded_runs_that_edit_in_a_shell_are_moved_before_call_60_more_often_if_they_fail_and_hardly_a_short_turn(shared):
     folder, request = shared / "routing-data" / "rescue", ask()
 
     def rose_at(turn: RecordedTurn) -> int | None:
@@ -183,7 +183,12 @@ def test_most_recorded_runs_that_edit_in_a_shell_are_moved_before_call_60_and_ha
     edited = [turn for turn in load_turns([folder / "swebench.jsonl"]) if turn.trajectories[-1].edits >= 5]
     short = [turn for turn in load_turns([folder / "turns.jsonl"]) if turn.calls < 20]
 
-    assert sum((rose_at(turn) or 99) < 60 for turn in edited) / len(edited) >= 0.65
+    def moved(*, is_bad: bool) -> float:
+        own = [(rose_at(turn) or 99) < 60 for turn in edited if turn.is_bad is is_bad]
+        return sum(own) / len(own)
+
+    assert moved(is_bad=True) >= 0.55
+    assert moved(is_bad=False) <= 0.46
     assert sum(rose_at(turn) is not None for turn in short) / len(short) <= 0.01
 
 
