@@ -7,7 +7,7 @@ from router.contract.request import RequestView
 from router.contract.signals import Signals, Trajectory
 from router.contract.words import PlanPhase
 
-_STRONG = 6.0
+_STRONG = 8.0
 """More than any reading of the words: the person chose to plan, and then to carry the plan out."""
 _FAILING = 3.0
 _NOTHING: tuple[Opinion, ...] = ()

@@ -100,8 +100,8 @@ def _is_on(view: RequestView, marks: PlanMarks) -> bool | None:
     if marks.read_field is not None and (said := marks.read_field(view.body)) is not None:
         return said
     items, messages = view.conversation.items, view.conversation.messages
-    roles = (*_OWN_ROLES, "user") if marks.tag else _OWN_ROLES
-    first = len(items) - (_LOOK_BACK_IN_BLOCKS if marks.tag else _LOOK_BACK)
+    roles = (*_OWN_ROLES, "user") if marks.block_tag else _OWN_ROLES
+    first = len(items) - (_LOOK_BACK_IN_BLOCKS if marks.block_tag else _LOOK_BACK)
     for index in range(len(items) - 1, max(first, 0) - 1, -1):
         item = items[index]
         if not isinstance(item, dict) or item.get("role") not in roles:
@@ -116,8 +116,8 @@ def _own_texts(message: Message, marks: PlanMarks) -> Iterator[str]:
     """A message's texts that the client wrote, newest first, without the tag around them."""
     if message.role in _OWN_ROLES:
         yield from reversed(message.texts)
-    elif message.role == "user" and marks.tag and (len(message.texts) > 1 or message.results):
-        opens, closes = f"<{marks.tag}>", f"</{marks.tag}>"
+    elif message.role == "user" and marks.block_tag and (len(message.texts) > 1 or message.results):
+        opens, closes = f"<{marks.block_tag}>", f"</{marks.block_tag}>"
         added = [text.strip() for text in message.texts]
         if not message.results and all(text.startswith(opens) for text in added):
             return  # the person's own words are one of them

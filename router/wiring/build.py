@@ -66,6 +66,7 @@ from router.wiring.registry import (
     BackgroundPolicy,
     BudgetPolicy,
     CredentialPolicy,
+    PlanThenEditPolicy,
     RightsPolicy,
     SubagentPolicy,
 )
@@ -291,6 +292,7 @@ def build_plan(loaded: LoadedConfig, state: State, clock: Callable[[], float] = 
         adviser=_find_adviser(config, reachable, rules, state),
         shows_page=config.page,
         background=(BackgroundPolicy(),),
+        combiners=(PlanThenEditPolicy(),),
         jobs=structs.replace(
             config.jobs,
             takes_agents=config.delegation.runner is not None,

@@ -106,7 +106,7 @@ CLAUDE_CODE = Client(
     plan=PlanMarks(
         on=("Plan mode is active", "Plan mode still active"),
         off=("## Exited Plan Mode",),
-        tag="system-reminder",
+        block_tag="system-reminder",
         read_field=_says_plan,
         exit_tool="ExitPlanMode",
     ),

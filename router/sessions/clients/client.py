@@ -26,8 +26,8 @@ class PlanMarks:
 
     on: tuple[str, ...] = ()
     off: tuple[str, ...] = ()
-    """Beginnings of a paragraph in a message of role `system` or `developer`, or of a block in `tag`. The newest counts."""
-    tag: str = ""
+    """Beginnings of a paragraph in `system` and `developer` messages and in blocks with `block_tag`. The newest counts."""
+    block_tag: str = ""
     """The tag of blocks that it adds to a user message, next to the person's words or a tool's result."""
     last_heading: str = ""
     """The heading in such a block under which the mark is, where the block also quotes files or output."""

@@ -19,7 +19,7 @@ OPENCODE = Client(
     ),
     compactions=("Provide a detailed prompt for continuing our conversation above",),
     plan=PlanMarks(
-        on=("# Plan Mode - System Reminder",), off=("Your operational mode has changed from plan",), tag="system-reminder"
+        on=("# Plan Mode - System Reminder",), off=("Your operational mode has changed from plan",), block_tag="system-reminder"
     ),
     system_marks=(("You are a title generator", TurnKind.SIDE),),
     system_inner_marks=(
