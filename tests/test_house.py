@@ -361,7 +361,7 @@ BUDGETS = {
     "dispatch": (4900, 37),
     "past": (4220, 26),
     "config": (3700, 22),
-    "sessions": (3370, 26),
+    "sessions": (3420, 26),
     "limits": (2480, 14),
     "telemetry": (2260, 18),
     "upstream": (2045, 14),
