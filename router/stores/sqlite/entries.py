@@ -5,6 +5,7 @@ import sqlite3
 from collections.abc import Mapping
 
 from router.contract.caller import Caller
+from router.contract.clock import CLOCK
 from router.contract.entry import COLUMNS, Entry
 from router.contract.errors import StoreUnavailable
 from router.contract.request import Json
@@ -13,6 +14,7 @@ from router.contract.stores import RETRY_AFTER_SECONDS, StoreUnusable
 from router.stores.recent import Explain, RecentEntries, row_of
 from router.stores.sqlite.files import FAILURES
 from router.stores.sqlite.held_places import HeldPlaces
+from router.stores.sqlite.hours import settle_next
 from router.stores.sqlite.migrate import forget_copies
 from router.stores.sqlite.reader import SqliteReader
 from router.stores.sqlite.retention import Retention
@@ -53,7 +55,7 @@ class SqliteEntries:
         self._reader = SqliteReader(writer.path)
         writer.watch(self._reader.rows)
         self._recent, self._places = RecentEntries(), HeldPlaces()
-        writer.attach(self, self._forget_old)
+        writer.attach(self, self._keep_up)
         writer.follow_others(self._places.write_for_marks)
 
     def append(self, entry: Entry) -> None:
@@ -99,8 +101,8 @@ class SqliteEntries:
         await self.keep_places()
         await self._writer.detach(self)
 
-    def _forget_old(self, database: sqlite3.Connection) -> bool:
-        """A few at a time, so that other processes can write in between."""
+    def _keep_up(self, database: sqlite3.Connection) -> bool:
+        """Forget old rows and sum up hours, a few at a time, so that other processes can write in between."""
         oldest = self._retention.find_limit(database)
         lost, which = 0, (oldest, _DELETED_AT_ONCE)
         with transaction(database):
@@ -119,7 +121,7 @@ class SqliteEntries:
         database.execute("DELETE FROM misjudged WHERE at < ? AND should_be != '' AND decision IS NULL", (oldest,))
         database.execute("DELETE FROM places WHERE at < ?", (oldest,))
         forget_copies(self._writer.path, oldest)
-        return False
+        return settle_next(database, CLOCK.trusted())
 
 
 def write_origin(origin: Origin | None) -> dict[str, str]:
