@@ -11,23 +11,26 @@ unexport PYTHONDONTWRITEBYTECODE
 
 # What is installed, smallest first: each lock in requirements/ holds all of the one before it. A stamp in the environment
 # says which one it was made from. Serving needs the smallest, but an environment that has more is kept whole: .ready is
-# from before there were three.
+# from before there were several.
 DEV := $(VENV)/.dev
 AUDITING := .cache/venv-audit
-SERVING := $(VENV)/$(if $(wildcard $(DEV) $(VENV)/.ready),.dev,$(if $(wildcard $(VENV)/.litellm),.litellm,.serve))
+LARGER := $(if $(wildcard $(DEV) $(VENV)/.ready),$(DEV),$(wildcard $(VENV)/.litellm))
+SERVING := $(or $(LARGER),$(wildcard $(VENV)/.shared),$(VENV)/.serve)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-litellm serve demo demo-svg quick test test-near test-clients test-engine test-page stops soak overload mutants bench table train check docs \
-  wheel audit lock clean
+.PHONY: help setup setup-shared setup-litellm serve demo demo-svg quick test test-near test-clients test-engine test-page test-release stops soak overload mutants bench table train check docs \
+  release audit lock clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 21
 
 setup: $(DEV)  ## Install everything that working on Tandem needs (make serve installs less by itself)
 
-setup-litellm: $(if $(wildcard $(DEV) $(VENV)/.ready),$(DEV),$(VENV)/.litellm)  ## Install what serving through litellm needs
+setup-shared: $(or $(LARGER),$(VENV)/.shared)  ## Install what --workers and several routers need
 
-$(VENV)/.serve $(VENV)/.litellm $(VENV)/.dev: $(VENV)/.%: requirements/%.txt pyproject.toml
+setup-litellm: $(or $(LARGER),$(VENV)/.litellm)  ## Install what serving through litellm needs, with the above
+
+$(VENV)/.serve $(VENV)/.shared $(VENV)/.litellm $(VENV)/.dev: $(VENV)/.%: requirements/%.txt pyproject.toml
 	@$(BIN)/python -c 'import pip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { $(call create_environment); }
 	@$(BIN)/python requirements/install.py $*
 	@$(BIN)/python -m compileall -q router policies adapters  # so that the first start is as quick as the next
@@ -64,11 +67,11 @@ quick: $(DEV)  ## Run the core's tests that start no server and no process, in u
 	  tests/contract --ignore tests/contract/test_adapters.py --ignore tests/router/dialects/translate/test_odd_values.py $(ARGS)
 
 test: $(DEV)  ## Run the tests, those of real clients and engines apart; ARGS="--durations=20" or any of pytest's own
-	@$(BIN)/python -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal --ignore tests/clients -m "not engine" $(ARGS)
+	@$(BIN)/python -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal --ignore tests/clients -m "not engine and not release" $(ARGS)
 
 test-near: $(DEV)  ## Run the tests of the rooms that the change since main touches; python -m tests.tools.near lists them
 	@near=$$($(BIN)/python -m tests.tools.near) \
-	  && $(BIN)/python -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal -m "not engine" $$near $(ARGS)
+	  && $(BIN)/python -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal -m "not engine and not release" $$near $(ARGS)
 
 # Clients may take longer than other tests (300 seconds), so the watchdog that ends a worker waits longer too.
 PATIENT := -o faulthandler_timeout=360
@@ -87,6 +90,15 @@ test-page: $(DEV)  ## Drive the live page in a real Chromium (apt, 300 MB, where
 
 $(BROWSING)/.installed: requirements/browser.txt
 	@$(PYTHON) -m venv --clear $(BROWSING) && $(BROWSING)/bin/pip install --quiet --require-hashes -r $< && touch $@
+
+# Without the index, the tools that are on this machine are tried.
+RELEASING := .cache/venv-release
+test-release: $(DEV) release  ## Install the release with pip, pipx and uv, on this and the newest Python, and have it answer
+	@$(MAKE) --no-print-directory $(RELEASING)/.installed || true
+	@PATH="$(CURDIR)/$(RELEASING)/bin:$$PATH" $(BIN)/python -m pytest $(PATIENT) -m release tests/test_release.py tests/test_deploy.py $(ARGS)
+
+$(RELEASING)/.installed: requirements/release.txt
+	@$(PYTHON) -m venv --clear $(RELEASING) && $(RELEASING)/bin/pip install --quiet --require-hashes -r $< && touch $@
 
 stops: $(DEV)  ## Stop 100 routers under load by one signal, and 100 by two; ARGS=5 for fewer, which takes two minutes
 	@$(BIN)/python -m tests.faults.test_stopping $(or $(ARGS),100)
@@ -126,12 +138,14 @@ check: $(DEV)  ## Lint, format and types
 docs: $(DEV)  ## Build the docs site into site/, and fail on a broken link
 	@$(BIN)/zensical build --clean --strict
 
-# What is listed is what serving installs, with its versions and hashes, and not what happens to be in an environment.
-wheel: $(DEV) $(AUDITING)/.installed  ## Build a wheel into dist/, and the list of what it runs on (an SBOM, CycloneDX) next to it
-	@$(BIN)/python -m build --wheel --no-isolation --outdir dist .
+# What the SBOM (CycloneDX) lists is what serving installs, with its versions and hashes, and not what is in an environment.
+release: $(DEV) $(AUDITING)/.installed  ## Build wheel and sdist into dist/, with the config's schema, an SBOM and checksums
+	@rm -rf dist && $(BIN)/python -m build --no-isolation --outdir dist .
+	@cp router/config/config.schema.json dist/
 	@$(AUDITING)/bin/cyclonedx-py requirements requirements/serve.txt --pyproject pyproject.toml --output-reproducible \
-	  --of JSON --sv 1.6 --validate -o $$(ls -t dist/*.whl | head -1 | sed 's/-py3-none-any.whl$$//').cdx.json
-	@ls -1 dist/*.cdx.json
+	  --of JSON --sv 1.6 --validate -o $$(ls dist/*.whl | sed 's/-py3-none-any.whl$$//').cdx.json
+	@cd dist && ../$(BIN)/python -c 'import hashlib, pathlib; [print(hashlib.sha256(p.read_bytes()).hexdigest(), "", p) \
+	  for p in sorted(pathlib.Path().iterdir()) if p.name != "SHA256SUMS"]' >SHA256SUMS && cat SHA256SUMS
 
 audit: $(AUDITING)/.installed  ## Look every locked package up in the databases of known weaknesses (needs the network)
 	@for lock in serve shared litellm dev; do echo "requirements/$$lock.txt"; \
@@ -149,7 +163,7 @@ COMPILE = uv pip compile pyproject.toml --quiet --universal --python-version 3.1
 lock:  ## Resolve pyproject.toml again into requirements/ (needs uv; nothing younger than seven days)
 	$(COMPILE) --upgrade --group dev --all-extras --output-file requirements/dev.txt
 	cp requirements/dev.txt requirements/litellm.txt
-	$(COMPILE) --group checkout --extra uvloop --extra litellm --output-file requirements/litellm.txt
+	$(COMPILE) --group checkout --all-extras --output-file requirements/litellm.txt
 	cp requirements/dev.txt requirements/shared.txt
 	$(COMPILE) --group checkout --extra uvloop --extra shared --output-file requirements/shared.txt
 	cp requirements/dev.txt requirements/serve.txt
@@ -157,7 +171,8 @@ lock:  ## Resolve pyproject.toml again into requirements/ (needs uv; nothing you
 	$(subst pyproject.toml,--group pyproject.toml:engine,$(COMPILE)) --upgrade --no-deps --output-file requirements/engine.txt
 	$(subst pyproject.toml,--group pyproject.toml:browser,$(COMPILE)) --upgrade --output-file requirements/browser.txt
 	$(subst pyproject.toml,--group pyproject.toml:mutants,$(COMPILE)) --upgrade --output-file requirements/mutants.txt
+	$(subst pyproject.toml,--group pyproject.toml:release,$(COMPILE)) --upgrade --output-file requirements/release.txt
 	$(subst pyproject.toml,--group pyproject.toml:audit,$(COMPILE)) --upgrade --output-file requirements/audit.txt
 
-clean:  ## Remove what the other targets made
-	rm -rf $(VENV) dist site .cache *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis tandem.db tandem.db-*
+clean:  ## Remove what the other targets installed and built; ledgers, keys and configs stay
+	rm -rf $(VENV) dist site .cache *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

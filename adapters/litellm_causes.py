@@ -55,7 +55,7 @@ def _words_of(cause: BaseException) -> str:
     match cause:
         case ModuleNotFoundError(name=str(name)):
             package = _PACKAGES.get(name.partition(".")[0], name.partition(".")[0])
-            return f"litellm needs the Python module {name}, which is not installed. Run: pip install {package}"
+            return f"litellm needs the Python module {name}. Install the package {package} where the router is installed"
         case ssl.SSLCertVerificationError():
             reason = getattr(cause, "verify_message", None) or "certificate not trusted"
             return f"TLS failed ({reason}). Set SSL_CERT_FILE to a file with its certificate authority"

@@ -41,10 +41,10 @@ from pair_pictures import draw_by_check, draw_by_pair
 HERE = Path(__file__).resolve().parent / "how-it-works"
 PAGE = HERE / "time-and-quality.md"
 BY_CHECK, BY_PAIR = HERE / "time-and-quality.svg", HERE / "where-two-tiers-pay.svg"
-RESCUE_BY_COMPLAINT, RESCUE_BY_OUTCOME = Check(0.32, 0.154), Check(0.443, 0.191)
+RESCUE_BY_COMPLAINT, RESCUE_BY_OUTCOME = Check(0.08, 0.047), Check(0.304, 0.152)
 """What Tandem's rescue notices in turns of 30 calls and more: its share of the turns that went wrong, and of those that did
 not. By what the person said next, and by runs whose outcome is known. Not worked out here: write the figures that
-`python -m tests.lab rescue` prints for turns that it had not seen, when they change."""
+`python -m tests.lab rescue` prints for projects left out of every choice, when they change."""
 SHOWN = PAIRS[1]
 NO_CHECK = Check(0.0, 0.0)
 _TRIED_TOKENS, _TRIED_TOOLS = (150, 300, 1000), (0.5, 2.0, 5.0)
@@ -241,7 +241,8 @@ def say_rescue(rows: Sequence[Row]) -> str:
         f"In turns of 30 calls and more, which is where it can know anything, its reading of the counts raises an alarm in "
         f"{percent(said.catch)} of the recorded turns that the person then complained about, and in {percent(said.alarm)} of "
         f"the others; in {percent(seen.catch)} of the runs that are known to have failed, and in {percent(seen.alarm)} of "
-        f"those that succeeded. These turns were not fitted. A check of that strength with {_name(SHOWN)} would give "
+        f"those that succeeded. Each project was judged by choices made without it. A check of that strength with "
+        f"{_name(SHOWN)} would give "
         f"{got.score:.2f} of deep's score in {got.seconds:.2f} of its time; fast alone gives {alone.score:.2f} in "
         f"{alone.seconds:.2f}."
     )

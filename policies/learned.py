@@ -17,14 +17,15 @@ from router.contract.request import RequestView
 from router.contract.signals import Signals
 from router.contract.words import Tier, TurnKind
 
-_MAX_LOG_ODDS = 5.0
+MAX_LOG_ODDS = 5.0
 _MAX_KNOWN = 512
 _PLANNED = 0.8
 """Least size of approved, planned work."""
 _MODELS_PROSE = 0.5
 """Models write subagents' instructions: "thoroughly" and "every" mean less there."""
-_LEAST_POINTING, _POINTS_BACK = 0.12, 0.5
-"""Chances that words point back: below the first only the words count, and from the second on they say nothing themselves."""
+LEAST_POINTING, _POINTS_BACK, SURE_POINTING = 0.12, 0.5, 0.9
+"""Chances that words point back: below the first only the words count, from the second on they are no ask of their own, and
+from the third on they say nothing themselves."""
 _SURE_COMPLAINT = 0.8
 _PLANS = frozenset("plan design architecture strategy proposal phases".split())
 _LEAST_PLAN = -3.0
@@ -107,13 +108,13 @@ class LearnedPolicy:
         lean = self._recall(features, read, signals) if turn.position.is_running else None
         if lean is None:
             lean = self._weigh(features, read, signals)
-            if not lean.points_back or signals.read_offer is not None or turn.position.ask is None:
+            if not lean.points_back or lean.log_odds != turn.position.ask:
                 return self._make_opinions(lean, read.taught, _MODELS_PROSE if kind is TurnKind.SUBAGENT else 1.0)
         return (lean,)  # remembered odds already have this strength
 
     def _make_opinions(self, lean: Lean, taught: float, share: float = 1.0) -> tuple[Lean, ...]:
         """What marked turns add then describes the turn."""
-        odds = self._strength * max(-_MAX_LOG_ODDS, min(_MAX_LOG_ODDS, share * lean.log_odds))
+        odds = self._strength * max(-MAX_LOG_ODDS, min(MAX_LOG_ODDS, share * lean.log_odds))
         lean = replace(lean, log_odds=odds)
         if not taught:
             return (lean,)
@@ -125,19 +126,23 @@ class LearnedPolicy:
     def _recall(self, features: Features, read: _Read, signals: Signals) -> Lean | None:
         """What the first request of a running turn said of words that point back."""
         ask, is_planned = signals.turn.position.ask, signals.turn.position.is_planned
-        if ask is None or read.pointing < _LEAST_POINTING or not _sets_off(features, signals, is_planned):
+        if ask is None or read.pointing < LEAST_POINTING or not _sets_off(features, signals, is_planned):
             return None
         return Lean(ask, say_continued(ask), names_turn=True, points_back=True)
 
     def _weigh(self, features: Features, read: _Read, signals: Signals) -> Lean:
         turn, position, read_offer = signals.turn, signals.turn.position, signals.read_offer
-        if read.pointing >= _LEAST_POINTING or turn.kind is TurnKind.FOLLOW_UP:
+        if read.pointing >= LEAST_POINTING or turn.kind is TurnKind.FOLLOW_UP:
             before, is_planned = self._find_ask(signals)
             if _sets_off(features, signals, is_planned):
                 if read_offer is not None:
-                    return self._answer(features, read, signals, read_offer())
-                if before is not None and not read.complaint and (read.pointing >= _POINTS_BACK or not read.pointing):
-                    return Lean(before, say_continued(before), names_turn=True, points_back=True)
+                    return self._answer(features, read, signals, read_offer(), None)
+                if before is not None and not read.complaint:
+                    if read.pointing >= SURE_POINTING or not read.pointing or is_planned or not features.has_task:
+                        return Lean(before, say_continued(before), names_turn=True, points_back=True)
+                    if not (read.is_plan or turn.is_planning):
+                        asked = before if position.ask is None else before / self._strength
+                        return self._answer(features, read, signals, None, asked)
         if not features.has_task:
             return _lean(self._nothing_asked, "looks like a remark", goes_on=position.ask, wants_plan=position.is_planned)
         wants_plan = read.is_plan or turn.is_planning
@@ -145,16 +150,17 @@ class LearnedPolicy:
         because = say_wrong(read.because, position.tier) if _complains(read, signals) else read.because
         return _lean(read.size, because, goes_on=goes_on, wants_plan=wants_plan, idea=read.idea)
 
-    def _answer(self, features: Features, read: _Read, signals: Signals, offer: Offer) -> Lean:
-        """Words that may point back at an offer: the sum of what they say and what was offered."""
+    def _answer(self, features: Features, read: _Read, signals: Signals, offer: Offer | None, before: float | None) -> Lean:
+        """Words that may point back: the sum of what they say and what was offered, or else asked before."""
         weights = self._weights
-        odds = weights.turn.read(weights.read_values(features, read.complaint, read.pointing, offer))
+        odds = weights.turn.read(weights.read_values(features, read.complaint, read.pointing, offer, before))
         because, idea = self._say(odds, features, is_later=True)
         if _complains(read, signals):
             return _lean(odds, say_wrong(because, signals.turn.position.tier), idea=idea)
         if read.pointing < _POINTS_BACK:
             return _lean(odds, because, idea=idea)
-        return Lean(odds, say_offered(odds, offer, weights.offer), names_turn=True, points_back=True)
+        because = say_continued(odds) if offer is None else say_offered(odds, offer, weights.offer)
+        return Lean(odds, because, names_turn=True, points_back=True)
 
     def _read(self, features: Features, is_later: bool) -> _Read:
         known = self._known.get((id(features), is_later))
@@ -176,7 +182,7 @@ class LearnedPolicy:
         because, idea = self._say(size, features, is_later=is_later)
         taught = self._personal.weigh(features.pieces) if self._personal is not None and features.has_task else 0.0
         plain = _lean(size, because, goes_on=max(size, _PLANNED) if is_plan else None, wants_plan=is_plan, idea=idea)
-        is_plain = features.has_task and pointing < _LEAST_POINTING and not complaint
+        is_plain = features.has_task and pointing < LEAST_POINTING and not complaint
         opinions = self._make_opinions(plain, taught)
         return _Read(size, pointing, complaint, is_plan, because, idea, taught, opinions, is_plain)
 

@@ -33,6 +33,8 @@ COLUMNS: Mapping[str, str] = {
     "words": "what you ask",
     "complaint": "the last turn seems to have gone wrong",
     "complaint_words": "what the complaint says",
+    "continues": "your words continue something",
+    "ask_before": "what you asked before",
     "points_back": "your words point back",
     "reply_words": "what the reply says",
     "offer": "what was offered",
@@ -40,8 +42,8 @@ COLUMNS: Mapping[str, str] = {
     "offered_number": "how many places the offer names",
     "asked_back": "you were asked",
 }
-"""Columns of a later turn's sum, with the phrase for each. Those from the fourth on count as far as the words point back at an
-offer."""
+"""Columns of a later turn's sum, with the phrase for each. Those from the fourth on count as far as the words point back: two
+at the last ask where no offer is known, the others at an offer."""
 
 
 class BadWeights(ValueError):
@@ -115,15 +117,18 @@ class Weights:
         excess = max(0.0, min(1.0, (self.wrong.read(features) - self.wrong_above) / _SURE_COMPLAINT))
         return excess * excess
 
-    def read_values(self, features: Features, complaint: float, pointing: float, offer: Offer | None) -> tuple[float, ...]:
-        """A later turn's columns."""
+    def read_values(
+        self, features: Features, complaint: float, pointing: float, offer: Offer | None, before: float | None = None
+    ) -> tuple[float, ...]:
+        """A later turn's columns. `before` is the size of the last ask."""
         size = self.later.read(features)
         wrong = complaint * max(_SMALLEST_COMPLAINT, size)
         if offer is None:
-            return ((1.0 - complaint) * size, complaint, wrong, *_NO_OFFER)
+            back = _NO_ASK if before is None else (pointing, pointing * before)
+            return ((1.0 - complaint) * size, complaint, wrong, *back, *_NO_OFFER)
         own = 1.0 - pointing
         offered = (self.offer.read(offer.features), math.log1p(offer.parts), math.log1p(offer.number), offer.is_question)
-        values = (own * (1.0 - complaint) * size, own * complaint, own * wrong, pointing, pointing * size)
+        values = (own * (1.0 - complaint) * size, own * complaint, own * wrong, *_NO_ASK, pointing, pointing * size)
         return (*values, *(pointing * value for value in offered))
 
     def read_shares(self, features: Features, *, is_later: bool) -> dict[str, float]:
@@ -138,7 +143,8 @@ class Weights:
         return {phrase: unit * total for phrase, total in furthest.items()}
 
 
-_NO_OFFER = (0.0,) * (len(COLUMNS) - 3)
+_NO_ASK = (0.0, 0.0)
+_NO_OFFER = (0.0,) * (len(COLUMNS) - 5)
 
 
 def _sigmoid(odds: float) -> float:

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from router.contract.opinions import Lean, Opinion, PolicyConfig
 from router.contract.request import RequestView
-from router.contract.rescue import FROM_CALL, SHIPPED
+from router.contract.rescue import SHIPPED
 from router.contract.signals import Signals, Trajectory, Turn
 from router.contract.words import ASKED_AGAIN, Tier, TurnKind
 
@@ -42,7 +42,7 @@ class TrajectoryPolicy:
         trajectory = turn.trajectory
         if not trajectory.calls:
             return ()
-        struggles = trajectory.calls >= FROM_CALL and turn.position.tier is Tier.FAST and _looks_wrong(trajectory)
+        struggles = turn.position.tier is Tier.FAST and _looks_wrong(trajectory)
         if not trajectory.failures and not trajectory.red_runs and not struggles:
             return ()
         failed, red = trajectory.failures, trajectory.red_runs
@@ -62,7 +62,7 @@ class TrajectoryPolicy:
 
 
 def _looks_wrong(trajectory: Trajectory) -> bool:
-    return SHIPPED.read(trajectory.edits, trajectory.unevenness) >= SHIPPED.alarm
+    return SHIPPED.hear(trajectory.calls, trajectory.edits, trajectory.unevenness) > 0.0
 
 
 def _is_circling(signals: Signals) -> bool:

@@ -20,7 +20,7 @@ from router.decide.choose import choose
 from router.decide.explain import explain
 from router.decide.opinions import collect
 from router.dialects.requests import read_request
-from router.plan import Plan, State
+from router.plan import Plan, State, combine
 from router.responses.acknowledged import acknowledge
 from router.responses.answer import reply_to
 from router.responses.local import answer_locally
@@ -97,6 +97,8 @@ class House:
         given = await exchange.off_loop(read_request, arrival, state.histories)
         given = await restore_history(exchange, given, state.responses, plan.targets)
         exchange.note(Read(given))
+        if given.overrides.combine is not None:
+            plan = exchange.plan = combine(plan, given)
         view = await exchange.off_loop(apply_tier_lines, given) if plan.applies_tier_lines and may_hold_lines(given) else given
         if exchange.company is not None:
             await exchange.company.join()
@@ -118,7 +120,7 @@ class House:
         live = state.live
         now = self.clock()
         statuses = live.statuses(plan.targets, now)
-        signals = read_signals(view, session.annotate(turn), alias, statuses, state.calibration)
+        signals = read_signals(view, plan.annotate(session, turn, view), alias, statuses, state.calibration)
         signals = live.apply_limits(signals, view, now)
         if is_long := approaches_a_limit(signals):
             worth = partial(worth_of_a_count, rules, view, is_awaited=exchange is not None)
@@ -144,7 +146,7 @@ class House:
     async def decide(self, arrival: Arrival, plan: Plan | None = None) -> Decided:
         """The first half of the road alone, without anyone being called or anything remembered."""
         plan = plan or self.plan
-        view, turn = await self._read(arrival, plan)
+        view, turn, plan = await self._read(arrival, plan)
         return await self._decide(plan, view, turn)
 
     async def explain(self, arrival: Arrival, plan: Plan | None = None) -> JsonObject:
@@ -153,7 +155,7 @@ class House:
         `x-tandem-session` may also be the name of a remembered session, as `tandem why` shows it.
         """
         plan = plan or self.plan
-        view, turn = await self._read(arrival, plan)
+        view, turn, plan = await self._read(arrival, plan)
         named = view.overrides.session
         if named and await self.state.memory.knows(view.caller, named):
             turn = replace(turn, session=named)
@@ -162,12 +164,14 @@ class House:
         losses = ((name, plan.dispatcher.find_losses(decided.view, name)) for name in decision.targets)
         return {**explain(decision), "drops": {name: list(lost) for name, lost in losses if lost}}
 
-    async def _read(self, arrival: Arrival, plan: Plan) -> tuple[RequestView, Turn]:
+    async def _read(self, arrival: Arrival, plan: Plan) -> tuple[RequestView, Turn, Plan]:
         exchange, off_loop = self.begin(arrival), self._off_loop
         view = await restore_history(exchange, await off_loop(read_request, arrival), self.state.responses, plan.targets)
         if plan.applies_tier_lines:
             view = await off_loop(apply_tier_lines, view)
-        return view, await off_loop(read_turn, view)
+        if view.overrides.combine is not None:
+            plan = combine(plan, view)
+        return view, await off_loop(read_turn, view), plan
 
     def move_deadlines(self, seconds: float) -> None:
         """Give all requests under way the time of a pause, in which this process could not work on them."""

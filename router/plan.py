@@ -1,9 +1,11 @@
 """What a config makes (`Plan`, swapped whole) and what outlives it (`State`)."""
 
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from router.combine import Combiner
+from router.contract.combine import NOTHING, Combine, check_combining
 from router.contract.exchange import Exchange, Observers, Passed
 from router.contract.facts import Ending
 from router.contract.job import USUAL_TERMS, JobTerms
@@ -12,7 +14,10 @@ from router.contract.lasting import Lasting
 from router.contract.limits import Limits
 from router.contract.opinions import Policy
 from router.contract.relay import Sink, Upstream
-from router.contract.signals import TokenCounter
+from router.contract.request import RequestView
+from router.contract.rights import rights_in
+from router.contract.session import SessionSnapshot
+from router.contract.signals import TokenCounter, Turn
 from router.contract.stores import EntryStore, ResponseStore
 from router.contract.target import Target
 from router.contract.words import PassedRoute, Tier
@@ -23,6 +28,7 @@ from router.dispatch.live.statistics import LiveStatistics
 from router.limits.budgets import Budgets
 from router.limits.callers import NO_LIMITS, CallerLimits
 from router.limits.rates import CallerRates
+from router.look.looks import Looks
 from router.loop.speedups import Speedups
 from router.loop.stalls import LoopWatch
 from router.responses.repeats import Repeats
@@ -64,22 +70,44 @@ class Plan:
     """Limits of callers with a key, checked before every attempt."""
     pass_through: Mapping[PassedRoute, str] = field(default_factory=dict)
     """Target of each undecided route."""
-    adviser: Adviser | None = None
+    adviser: Adviser | Combiner | None = None
     shows_page: bool = True
     """Whether browsers get the live page at `/`."""
     jobs: JobTerms = USUAL_TERMS
     """Limits of background work."""
     background: tuple[Policy, ...] = ()
     """Additional policies for background work."""
+    combine: Combine = NOTHING
+    """What both tiers do for a task, unless a request says otherwise."""
+    combiners: tuple[Policy, ...] = ()
+    """Additional policies where both tiers work on one task."""
+    looking: Dispatcher | None = None
+    """The dispatcher that has deep look over what fast did."""
+    annotate: Callable[[SessionSnapshot, Turn, RequestView], Turn] = SessionSnapshot.annotate
+    """Gives a turn its place in its session, and how far its plan is where both tiers may work on one task."""
 
     def for_background(self) -> "Plan":
         """The plan for requests with `background: true`; others pay nothing for it."""
         rules = replace(self.rules, policies=(*self.rules.policies, *self.background))
         return replace(self, rules=rules, background=(), deadline_seconds=self.jobs.deadline_seconds)
 
+    def for_combining(self) -> "Plan":
+        """The plan for requests with `x-tandem-combine`, and for all where `combine` is on; others pay nothing for it."""
+        if isinstance(self.adviser, Combiner):
+            return self
+        rules = replace(self.rules, policies=(*self.rules.policies, *self.combiners))
+        combiner, dispatcher = Combiner(self.combine, rules.rights, self.adviser), self.looking or self.dispatcher
+        return replace(self, rules=rules, adviser=combiner, dispatcher=dispatcher, annotate=combiner.annotate)
+
     def pass_on(self, exchange: Exchange, passed: Passed, caller: Sink) -> Coroutine[Any, Any, Ending]:
         """Relay a request of an undecided route. Raises `NotPermitted` if its caller may not use the target."""
         return self.dispatcher.pass_on(exchange, passed, self.pass_through[passed.route], caller)
+
+
+def combine(plan: Plan, view: RequestView) -> Plan:
+    """The plan for a request with `x-tandem-combine`. Raises `NotPermitted` if its caller may not ask for that."""
+    check_combining(view.overrides.combine or "", rights_in(plan.rules.rights, view.caller.name))
+    return plan.for_combining()
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +146,10 @@ class State:
     loop_watch: LoopWatch = field(default_factory=LoopWatch)
     """Counts how long the event loop was held up."""
     shared: Shared | None = None
+    combined: list[Combine] = field(default_factory=list)
+    """The last terms by which both tiers worked on one task, if ever: turns that began so keep it after a reload."""
+    looks: Looks = field(default_factory=Looks)
+    """What looks cost today, and what people made of objections."""
     lasting: Lasting = field(default_factory=Lasting)
     """Open sockets and feeds."""
     own_key: Key | None = None

@@ -77,13 +77,19 @@ def test_an_interpreter_without_venv_is_one_line_that_names_the_package(tmp_path
     [
         ([], "serve", "serve"),
         ([], "setup", "dev"),
+        ([], "setup-shared", "shared"),
         ([], "setup-litellm", "litellm"),
         ([".serve"], "serve", None),
         ([".serve"], "test", "dev"),
         ([".serve"], "setup-litellm", "litellm"),
+        ([".serve"], "setup-shared", "shared"),
+        ([".shared"], "serve", None),
+        ([".shared"], "setup-litellm", "litellm"),
         ([".litellm"], "serve", None),
+        ([".litellm"], "setup-shared", None),
         ([".dev"], "serve", None),
         ([".dev"], "setup-litellm", None),
+        ([".dev"], "setup-shared", None),
         ([".ready"], "serve", "dev"),
     ],
 )
@@ -97,7 +103,7 @@ def test_a_target_installs_what_is_missing_and_keeps_a_larger_environment_whole(
     assert re.findall(r"install\.py (\w+)", planned) == ([installed] if installed else [])
 
 
-@pytest.mark.parametrize("stamp", [".serve", ".litellm", ".dev"])
+@pytest.mark.parametrize("stamp", [".serve", ".shared", ".litellm", ".dev"])
 def test_an_environment_from_another_lock_is_brought_up_to_date_with_all_that_it_had(tmp_path, stamp):
     (tmp_path / ".venv").mkdir()
     (tmp_path / ".venv" / stamp).touch()
@@ -106,6 +112,20 @@ def test_an_environment_from_another_lock_is_brought_up_to_date_with_all_that_it
     planned = make("serve", tmp_path, "", "--dry-run").stdout
 
     assert re.findall(r"install\.py (\w+)", planned) == [stamp[1:]]
+
+
+def test_clean_deletes_no_ledger_no_key_and_no_config(tmp_path):
+    kept = {"tandem.db", "tandem.db-wal", "tandem.db.key", "tandem.db.before-4", "jobs.db", "keys.yaml", ".env", "config.yaml"}
+    made = {".venv", "dist", "site", ".cache", "tandem_router.egg-info"}
+    for name in kept:
+        (tmp_path / name).touch()
+    for name in made:
+        (tmp_path / name).mkdir()
+    shutil.copy(ROOT / "Makefile", tmp_path)
+
+    subprocess.run(["make", "-C", str(tmp_path), "clean"], check=True, capture_output=True)
+
+    assert {path.name for path in tmp_path.iterdir()} == kept | {"Makefile"}
 
 
 PIP_SAYS = """\

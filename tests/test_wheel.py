@@ -5,6 +5,7 @@ import resource
 import shutil
 import subprocess
 import sys
+import tarfile
 import urllib.request
 import zipfile
 from collections.abc import Iterable
@@ -54,13 +55,19 @@ def test_a_key_that_lies_in_a_package_is_not_shipped(tmp_path):
             shutil.copytree(source, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy(source, tmp_path / name)
-    (tmp_path / "router" / "x.pem").write_text("secret")
-    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path / "dist"), str(tmp_path)]
-    subprocess.run(command, check=True, capture_output=True)
-    names = zipfile.ZipFile(next((tmp_path / "dist").glob("*.whl"))).namelist()
+    for name in ("x.pem", "keys.yaml", "tandem.db", "tandem.db.key", "jobs.db-wal", ".env"):
+        (tmp_path / "router" / name).write_text("secret")
+    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(tmp_path / "dist"), str(tmp_path)]
+    subprocess.run([*command, "--wheel", "--sdist"], check=True, capture_output=True)
+    shipped = zipfile.ZipFile(next((tmp_path / "dist").glob("*.whl"))).namelist()
+    with tarfile.open(next((tmp_path / "dist").glob("*.gz"))) as archive:
+        source = [name.partition("/")[2] for name in archive.getnames()]
 
-    assert "router/house.py" in names
-    assert not [name for name in names if name.endswith(".pem")]
+    for names in (shipped, source):
+        assert "router/house.py" in names
+        assert {Path(name).name for name in names if name.startswith("router/") and "/" not in name[7:]} == {
+            path.name for path in (ROOT / "router").glob("*.*")
+        }
 
 
 def test_nothing_that_only_training_needs_is_shipped_or_asked_for(wheel):
@@ -154,7 +161,7 @@ def test_the_wheels_other_commands_work_outside_a_checkout_and_name_no_file_that
     (tmp_path / "litellm.yaml").write_text(
         (tmp_path / "config.yaml").read_text().replace("adapter: openai_http", "adapter: litellm")
     )
-    install = f"hint: uv pip install --python {alone.with_name('python')} 'tandem-router[litellm]'"  # it has no pip
+    install = f"hint: uv pip install --python {alone.with_name('python')} 'litellm!=1.82.7,!=1.82.8,>=1.84'"  # it has no pip
     assert install in " ".join(tandem("check", "--config", "litellm.yaml", code=2).split())
     live = tandem("check", "--live", "--verbose", "--no-calls", "--timeout", "1", code=1)
     assert f"{install}, or TIKTOKEN_CACHE_DIR" in " ".join(live.split())

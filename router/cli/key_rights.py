@@ -63,6 +63,7 @@ RIGHTS = (
     _limit("tokens_per_minute", "--tpm", "tokens a minute, prompts and answers together", "{:,} tokens a minute"),
     _limit("in_flight", "--in-flight", "requests at once", "{:,} at once"),
     Right("may_delegate", "--delegate", "may have requests served in the background (default: yes)"),
+    Right("may_combine", "--combine", "may have both tiers work on one task (default: yes)"),
     _limit("jobs_in_flight", "--jobs-in-flight", "background jobs at once", "{:,} background jobs"),
     _budget("daily_usd", "--daily-usd", "what it may spend in a day", "{} a day"),
     _budget("monthly_usd", "--monthly-usd", "what it may spend in a month", "{} a month"),
@@ -91,6 +92,8 @@ def describe_rights(caller: CallerSettings) -> list[str]:
         lines[-1] += f", not for {_name_tiers(set(Tier) - set(caller.may_force))}"
     if not caller.may_delegate:
         lines.append("may not have requests served in the background")
+    if not caller.may_combine:
+        lines.append("may not have both tiers work on one task")
     limits = describe_limits(caller)
     lines.append(f"limits: {limits}" if limits else "no limits")
     if caller.admin:

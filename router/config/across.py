@@ -6,12 +6,15 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from msgspec.structs import replace
+
 from router.config.faults import ConfigError, Fault, Known, check_block, close_to
 from router.config.models import SHIPPED_MODELS, SHIPPED_POLICIES, LedgerSettings, SecondOpinionSettings
 from router.config.own_policies import is_own
 from router.config.reading import expand
 from router.config.target_settings import TargetSettings
 from router.config.targets import TargetBlock, TargetPlan
+from router.contract.combine import Combine
 from router.contract.keys import KeyRing
 from router.contract.opinions import PolicyConfig
 from router.contract.rights import Rights
@@ -22,6 +25,7 @@ _ASKED, _PASSED = "second_opinion", "pass_through"
 _DAYS_OF_A_MONTH = 31
 _SHOWN = 3
 _HTTP = ("", "http", "https")
+_PROMPT, _MAX_QUESTION = "combine.look.prompt", 8_000
 _LEAST_PRICE = 0.001
 
 
@@ -111,6 +115,24 @@ def check_asked(name: str | None, targets: Mapping[str, TargetSettings], faults:
     elif (key := targets[name].api_key) is not None and Secret(key).is_callers:
         problem = f'"{name}" takes the caller\'s own key, which is never used for a second opinion'
         faults.append(Fault(path, problem, "name a target with a key of its own, or without one"))
+
+
+def check_combine(combine: Combine, folder: Path, faults: list[Fault]) -> Combine:
+    """With the question to deep, as its file has it."""
+    name = combine.look.prompt
+    if name is None:
+        return combine
+    question = ""
+    try:
+        question = (folder / expand(name)).read_text(encoding="utf-8").strip()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        faults.append(Fault(_PROMPT, f"{name} cannot be read: {reason}"))
+    else:
+        if not 0 < len(question) <= _MAX_QUESTION:
+            size = f"has {len(question):,} characters" if question else "is empty"
+            faults.append(Fault(_PROMPT, f"{name} {size}", f"write 1 to {_MAX_QUESTION:,} characters"))
+    return replace(combine, look=replace(combine.look, question=question))
 
 
 def warn_of_slowness(asked: SecondOpinionSettings | None, targets: Sequence[TargetPlan]) -> list[str]:

@@ -116,8 +116,8 @@ def as_fault(entry: Any, prefix: str = "", model: type[BaseModel] = Config) -> F
     if kind == "extra_forbidden":
         if gone := find_gone(_steps_in(path)):
             return Fault(path, gone.problem, f"{gone.cure} (tandem check --fix does it)")
-        near = close_to(str(entry["loc"][-1]), _setting_names(model))
-        known = _names_at(model, entry["loc"][:-1])
+        name, known = str(entry["loc"][-1]), _names_at(model, entry["loc"][:-1])
+        near = close_to(name, known) or close_to(name, _setting_names(model))
         return Fault(path, "no such setting", f"{near}known here: {', '.join(known)}" if known else near.strip())
     if kind == "missing":
         return Fault(path, "missing")

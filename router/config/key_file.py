@@ -80,6 +80,8 @@ class CallerSettings(Settings):
     """Requests at once."""
     may_delegate: bool = True
     """Whether it may have requests served in the background (`background: true`)."""
+    may_combine: bool = True
+    """Whether both tiers may work on one of its tasks (`combine`)."""
     jobs_in_flight: Limit | None = None
     """Background jobs at once, waiting or running; more get 429 `too_many_jobs`."""
     daily_usd: Dollars | None = None
@@ -111,6 +113,7 @@ class CallerSettings(Settings):
             tokens_per_minute=self.tokens_per_minute,
             in_flight=self.in_flight,
             may_delegate=self.may_delegate,
+            may_combine=self.may_combine,
             jobs_in_flight=self.jobs_in_flight,
             daily_usd=self.daily_usd,
             monthly_usd=self.monthly_usd,

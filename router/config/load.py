@@ -16,6 +16,7 @@ from router.config.across import (
     block_warnings,
     check_asked,
     check_budgets,
+    check_combine,
     check_models,
     check_passed,
     check_policies,
@@ -49,6 +50,7 @@ from router.config.reading import default_text as default_text
 from router.config.reading import find_config as find_config
 from router.config.secrets import SecretChecker
 from router.config.targets import TargetPlan, check_targets, read_blocks
+from router.contract.combine import NOTHING, Combine
 from router.contract.economics import Economics
 from router.contract.keys import KeyRing
 from router.contract.opinions import PolicyConfig
@@ -85,6 +87,8 @@ class LoadedConfig:
     metrics_key: Secret | None = None
     trace_headers: Headers = field(default=(), repr=False)
     certificate: Certificate | None = None
+    combine: Combine = NOTHING
+    """With the text of the question to deep, where the config names a file."""
     _check_again: "Callable[[], LoadedConfig] | None" = field(default=None, repr=False, compare=False)
 
     @property
@@ -268,6 +272,7 @@ def _check_blocks(
         metrics_key=check_metrics_key(config.metrics, checker),
         trace_headers=read_trace_headers(config.traces.headers, checker),
         certificate=certificate,
+        combine=check_combine(config.combine, folder, faults),
     )
     warnings = block_warnings(blocks) + warn_of_slowness(config.second_opinion, targets)
     warnings += [warning for _, settings in policies for warning in settings.warnings]

@@ -7,6 +7,7 @@ from pydantic import Field, field_validator
 
 from router.config.settings import Settings, find_address_fault
 from router.config.target_settings import TiersSettings
+from router.contract.combine import Combine
 from router.contract.economics import Economics
 from router.contract.job import JobTerms
 from router.contract.limits import Limits
@@ -15,7 +16,7 @@ from router.contract.spending import find_zone
 from router.contract.webhooks import JobWebhook
 from router.contract.words import NearBudget, PassedRoute, Preference, Subagents, Tier
 
-RELEASE = 3
+RELEASE = 4
 """The second number of Tandem's version: settings change with it."""
 MAX_RULES = 200
 SHIPPED_POLICIES = (
@@ -116,8 +117,8 @@ class LedgerSettings(Settings):
     path: str | None = "tandem.db"
     """The SQLite file, relative to the config file. Empty or null: no record is kept."""
     keep_text: bool = False
-    """Whether prompts and answers are kept. Off: the ledger holds no text, but see `keep_places`."""
-    keep_places: bool = True
+    """Whether prompts and answers are kept. Off: the ledger holds no text, but see `keep_word_hashes`."""
+    keep_word_hashes: bool = True
     """Whether hashes of words are kept: of each caller's newest 100 turns for a day, and of turns marked with `tandem wrong`.
     Marks teach from them. Anyone with the file and a word list can recover the words. Off: marks teach nothing."""
     keep_days: int = Field(default=31, ge=1, le=3_650)
@@ -234,6 +235,8 @@ class Config(Settings):
     """The economics of the choice."""
     second_opinion: SecondOpinionSettings | None = None
     """The target to ask about turns in doubt. Off by default."""
+    combine: Combine = Combine()
+    """Both tiers on one task: deep plans and fast edits, or fast works and deep looks it over. Off by default."""
     rules: tuple[object, ...] = Field(default=(), max_length=MAX_RULES)
     """Your own rules, applied where a turn begins: {when: {words, client, turn, has, more_than_tokens}, tier: fast} or
     lean: 2.0."""
@@ -263,7 +266,7 @@ class Config(Settings):
     shared: SharedTerms = SharedTerms()
     """What several routers share. Nothing by default."""
     version: int | None = Field(default=None, ge=1)
-    """The release of Tandem that the file was written for: 3 for 0.3. An older Tandem then refuses it and says which one it
+    """The release of Tandem that the file was written for: 4 for 0.4. An older Tandem then refuses it and says which one it
     needs."""
 
     @field_validator("version")

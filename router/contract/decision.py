@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from router.contract.combine import LookEnd
 from router.contract.economics import Economics
 from router.contract.opinions import Opinions
 from router.contract.signals import Signals, Turn
@@ -135,6 +136,14 @@ class Decision(Struct, frozen=True):
     """Whether a person, or an operator's rule, asked for the tier."""
     second_opinion: SecondOpinion | None = None
     """None if not configured, or nothing was in doubt."""
+    combining: str = ""
+    """What both tiers do for the task, as `Combining.words` says it; empty for nothing."""
+    combined: str | None = None
+    """What came of that, in words."""
+    look: LookEnd | None = None
+    """Deep's look at the turn, once it has ended."""
+    look_before: str = ""
+    """What the person did about the last look's objections: `acted on` or `waved off`; empty without any."""
     alike: int = 1
     """How many of the first targets are equally good: the least busy serves."""
     rival: str = ""

@@ -49,7 +49,9 @@ class Attempt(Struct, frozen=True, omit_defaults=True):
     list_usd: float | None = None
     """What a plan's tokens would have cost at the target's list price, in USD. Absent where that is unknown."""
     is_question: bool = False
-    """Whether the target was only asked for a second opinion on the turn."""
+    """Whether the target was only asked about the turn: for a second opinion, or to look it over."""
+    is_look: bool = False
+    """Whether it was asked to look over the turn that another target had finished (`combine.look`)."""
     pace: Pace | None = None
     """How fast the target was: `model` (the name requested), `ttft_seconds`, `tokens_per_second` and, where the engine reports
     it, `prefill_tokens_per_second`. Speeds are learned from this after a restart."""
@@ -99,6 +101,8 @@ class Line(Struct, frozen=True, rename={"id": "request_id"}):
     """`plan` where the caller's own plan paid for all tokens, `mixed` where it paid for some; None where none did."""
     list_usd: float | None = None
     """What a plan's tokens would have cost at list price. It is no part of `cost_usd`: nobody pays it."""
+    combined: str | None = None
+    """What both tiers did for the task, in words; None where one worked alone."""
 
 
 _COUNTED = "attempts"

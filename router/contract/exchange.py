@@ -245,6 +245,10 @@ class Exchange(Struct, eq=False):
             except Exception as error:  # noqa: BLE001  an observer's defect must not end the request
                 self.observers.report(self, error)
 
+    def amend(self, fact: Fact) -> None:
+        """Replace the newest fact of its kind, for those who read it later. Its observers are not called again."""
+        self.newest[fact.__class__] = fact
+
     def record_as(self, request_id: str) -> None:
         """Have its end recorded under another id: that of its arrival is for the request that is served at last."""
         self.arrival = replace(self.arrival, id=request_id)

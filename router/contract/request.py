@@ -121,6 +121,8 @@ class Overrides(Struct, frozen=True):
     supersede: str | None = None
     """Requests with equal values replace one another."""
     max_wait_seconds: float | None = None
+    combine: str | None = None
+    """What both tiers do for the task: `plan`, `look` or `plan,look`; empty for nothing, None where the config decides."""
     other_on_misfit: bool = False
     explain_fully: bool = False
     line: InBand | None = None

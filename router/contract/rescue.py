@@ -22,8 +22,15 @@ class RescueWeights(NamedTuple):
         """How much likelier than usual a turn is to end wrong, in log-odds. An agent that never writes counts as usual."""
         return self.unevenness * (unevenness or self.usual_unevenness) + self.edits * math.log1p(edits) - self.usual
 
+    def hear(self, calls: int, edits: int, unevenness: float) -> float:
+        """The log-odds that an alarm adds; 0 without one, as lesser differences prove nothing."""
+        if calls < FROM_CALL:
+            return 0.0
+        excess = self.read(edits, unevenness)
+        return excess if excess >= self.alarm else 0.0
 
-SHIPPED = RescueWeights(unevenness=0.876, edits=0.375, usual=1.824, usual_unevenness=1.402, alarm=0.724)
+
+SHIPPED = RescueWeights(unevenness=0.876, edits=0.375, usual=1.824, usual_unevenness=1.402, alarm=1.041)
 
 
 def measure_unevenness(calls: int, chars: float, squares: float) -> float:

@@ -23,6 +23,7 @@ class Rights(Struct, frozen=True):
     daily_usd: float | None = None
     monthly_usd: float | None = None
     may_delegate: bool = True
+    may_combine: bool = True
     jobs_in_flight: int | None = None
     """Background jobs, waiting or running."""
 
@@ -37,7 +38,7 @@ class Rights(Struct, frozen=True):
 
 EVERYTHING = Rights(may_force=BOTH_TIERS, is_admin=True)
 """Rights without keys, and of the router's own user."""
-NOTHING = Rights(tiers=frozenset(), may_force=frozenset(), may_delegate=False)
+NOTHING = Rights(tiers=frozenset(), may_force=frozenset(), may_delegate=False, may_combine=False)
 """Rights of a caller that is not in the key file."""
 
 

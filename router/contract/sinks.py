@@ -1,15 +1,16 @@
 """Sinks between a target and its caller, and what the router says on the way.
 
-An answer passes up to six of them before the caller's own (`CallerSink`, `AsgiSink` or `FrameSink` in `edge`; `LogSink` in
+An answer passes up to seven of them before the caller's own (`CallerSink`, `AsgiSink` or `FrameSink` in `edge`; `LogSink` in
 `jobs` for background work):
 
 1. `TranslatingSink`, if the target speaks another dialect than the caller.
 2. `Relay`, always: decides whether it is an answer, and removes what is not for the caller. `CappedRelay` in its place for a
    stream to a caller with a budget: ends it when nothing is left.
 3. `WaitingSink`, if targets have quotas: keeps the line alive until a target answers.
-4. `NamedSink`, if the request continues a response: names it where the target does not.
-5. `WatchedSink`, if the answer is kept or captured.
-6. `AcknowledgedSink`, if routers share a store: holds back the end until writes there are confirmed.
+4. `HeldEnd`, if deep may look at the answer: holds back its end, to which a text may be added.
+5. `NamedSink`, if the request continues a response: names it where the target does not.
+6. `WatchedSink`, if the answer is kept or captured.
+7. `AcknowledgedSink`, if routers share a store: holds back the end until writes there are confirmed.
 
 `PassingSink` replaces 1 to 3 on routes that are not decided. Facts go through `tell`, never between the bytes, so that no
 target can forge one.

@@ -23,6 +23,7 @@ from router.decide.opinions import PLAN, Rules, collect, spare, without_closed
 _closed_seconds = attrgetter("closed_seconds")
 _NOTHING_RULED_OUT: Mapping[str, RuleOut] = {}
 _NOTHING_ASIDE: "_Aside | None" = None
+_FAST, _DEEP = Tier.FAST, Tier.DEEP
 _CLOSE = 1.25
 """A tier at up to this many times the chosen one's cost was nearly chosen."""
 
@@ -188,8 +189,8 @@ def _estimate(
     economics: Economics,
     says_way_back: bool,
 ) -> _Choice:
-    fast = rank_tier(signals, ruled_out, Tier.FAST, score, economics)
-    deep = rank_tier(signals, ruled_out, Tier.DEEP, score, economics)
+    fast = rank_tier(signals, ruled_out, _FAST, score, economics)
+    deep = rank_tier(signals, ruled_out, _DEEP, score, economics)
     if not fast.names or not deep.names:
         told = because_too_long(signals, opinions, ruled_out, score, economics) if deep.names and says_way_back else ""
         weighing = weigh_up(fast, deep, signals, economics, opinions)
@@ -199,10 +200,10 @@ def _estimate(
     fast_cost, deep_cost = costs_of(best_fast, best_deep, redo, score, economics)
     weighing = Weighing(best_fast, best_deep, len(fast.names) > 1, redo)
     if fast_cost < deep_cost:
-        because = because_estimate(Tier.FAST, weighing, score, opinions, signals, deep_cost - fast_cost, economics)
-        return _Choice(Tier.FAST, fast, because, ESTIMATE, deep.names, weighing, deep_cost <= fast_cost * _CLOSE)
-    because = because_estimate(Tier.DEEP, weighing, score, opinions, signals, fast_cost - deep_cost, economics)
-    return _Choice(Tier.DEEP, deep, because, ESTIMATE, fast.names, weighing, fast_cost <= deep_cost * _CLOSE)
+        because = because_estimate(_FAST, weighing, score, opinions, signals, deep_cost - fast_cost, economics)
+        return _Choice(_FAST, fast, because, ESTIMATE, deep.names, weighing, deep_cost <= fast_cost * _CLOSE)
+    because = because_estimate(_DEEP, weighing, score, opinions, signals, fast_cost - deep_cost, economics)
+    return _Choice(_DEEP, deep, because, ESTIMATE, fast.names, weighing, fast_cost <= deep_cost * _CLOSE)
 
 
 def _take_only_tier(

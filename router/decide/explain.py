@@ -2,7 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
+from typing import Protocol
 
+from msgspec import to_builtins
+
+from router.contract.combine import LookEnd
 from router.contract.decision import ESTIMATE, Decision, Estimate, Evidence, Flip, Projection, Redo, SecondOpinion, Weighing
 from router.contract.economics import ASSUMED_RATES
 from router.contract.opinions import Insist, Lean, Opinions, RuleOut
@@ -159,6 +163,7 @@ def explain(decision: Decision) -> JsonObject:
         **explain_opinions(decision.opinions),
         **explain_weighing(weighing, decision.score, decision.decided_by, decision.economics, signals.shadow),
         "second_opinion": explain_second_opinion(decision.second_opinion, decision.economics),
+        **explain_combined(decision.combined, decision),
         "config": decision.config_fingerprint,
         "weights": decision.weights_fingerprint,
     }
@@ -219,6 +224,26 @@ def explain_second_opinion(opinion: SecondOpinion | None, worth: Worth) -> JsonO
     if opinion.asked_ms is not None:
         told["asked_ms"] = round(opinion.asked_ms, 2)
     return told
+
+
+class Combined(Protocol):
+    """The part of a decision that says what both tiers did."""
+
+    @property
+    def combining(self) -> str: ...
+    @property
+    def look(self) -> LookEnd | None: ...
+    @property
+    def look_before(self) -> str: ...
+
+
+def explain_combined(words: str | None, decision: Combined) -> JsonObject:
+    return {
+        "combining": decision.combining or None,
+        "combined": words,
+        "look": None if decision.look is None else to_builtins(decision.look),
+        "look_before": decision.look_before or None,
+    }
 
 
 def _evidence_json(item: Evidence) -> JsonObject:

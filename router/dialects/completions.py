@@ -108,5 +108,6 @@ COMPLETIONS = replace(
     without_opaque=without_opaque,
     first_token_mark=b'"text"',
     composer=CompletionsComposer,
+    closing=None,
     translation=None,
 )

@@ -31,6 +31,22 @@ class Translation:
     """Takes a composer, the target's name and the answer's id."""
 
 
+@dataclass(frozen=True, slots=True)
+class Closing:
+    """How an answer ends, and how a text is added to it before its end."""
+
+    may_begin: re.Pattern[bytes]
+    """Matches the frame with which the end of a stream begins, and few others."""
+    is_open: re.Pattern[bytes]
+    """Matches answers that are not final: with calls for the client to run, or with several choices."""
+    read_finish: Callable[[JsonObject], bool | None]
+    """Whether the model finished by itself, from a whole answer or a frame; None for a frame before the end."""
+    add_to_stream: Callable[[bytes, bytes, str], bytes]
+    """The frame with which the end begins, and a text before it; the first argument is the stream up to there."""
+    add_to_whole: Callable[[JsonObject, str], JsonObject]
+    """The fields of a whole answer that a text changes."""
+
+
 class Silent(NamedTuple):
     """Items without speech or calls, such as tool results, recognised by one field."""
 
@@ -132,6 +148,8 @@ class DialectSpec:
     """The last event of a failed stream: status, message, code, request id."""
     write_cut: Callable[[bytes, Usage], bytes]
     """The end of a stream that is cut for its length, from what was sent of it: all of it, or the newest frames."""
+    closing: Closing | None
+    """None if the router never adds to an answer."""
     limits: LimitNames
     word_too_long: Callable[[str], str]
     """A message for length in the form on which clients compact."""

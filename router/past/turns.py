@@ -79,6 +79,8 @@ class Turn:
     lacks_output: bool = False
     is_answered: bool = False
     why: str = ""
+    combined: str = ""
+    """What both tiers did for it, in words."""
     trouble: str = ""
     words: str = ""
     estimate: str = ""
@@ -171,6 +173,7 @@ class Turn:
             "list_usd": self.list_usd,
             "outcome": self.outcome,
             "status": self.status,
+            "combined": self.combined or None,
             "trouble": self.trouble or None,
             "why": self.why or None,
             "mark": self.mark,
@@ -262,6 +265,7 @@ class Turns:
         turn.list_usd = _add(turn.list_usd, line.list_usd)
         turn.uses_plan |= line.billing is not None
         turn.uses_tokens |= has_used and line.billing != PLAN
+        turn.combined = line.combined or turn.combined
         turn.lacks_cost |= lacks_cost(line)
         turn.lacks_output |= not has_used
         turn.is_answered |= has_used and not (has_failed and line.status >= _REFUSAL)

@@ -22,6 +22,7 @@ from router.dialects.headers import id_headers
 from router.dialects.table import SPECS
 from router.responses.keep import is_kept, keep_answer
 
+_COUNT = Operation.COUNT_TOKENS
 _SERVED = Ending(Outcome.SERVED, 200)
 _NOTHING_USED = Usage(0, 0)
 _BECAUSE = ("x-tandem-because", "the message is only a tier line, so the router answers it")
@@ -86,7 +87,7 @@ def answer_locally(
     `given` is the request as it came, `view` without tier lines. Raises `NotPermitted` for a tier that the caller may not
     force; it is then not remembered.
     """
-    if given.operation is Operation.COUNT_TOKENS and SPECS[given.dialect].counts_tokens_here:
+    if given.operation is _COUNT and SPECS[given.dialect].counts_tokens_here:
         return _count(exchange, given, kept, caller)
     line = view.overrides.line
     if line is not None and line.is_alone:

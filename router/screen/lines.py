@@ -185,7 +185,8 @@ class Layout:
         if turn.job and turn.words:
             reason = ""  # jobs go to deep because they are jobs: what they are for says more
         marked = f"marked {turn.mark}" if turn.mark is not None else ""
-        parts = [part for part in (turn.trouble, marked, turn.estimate, reason) if part]
+        combined = turn.combined if turn.combined not in turn.why else ""
+        parts = [part for part in (turn.trouble, marked, combined, turn.estimate, reason) if part]
         why = clean(f"{f'{turn.place}: ' if turn.place else ''}{'; '.join(parts)}", style)
         if not turn.words:
             return why

@@ -74,6 +74,7 @@ class SessionMemory:
             state.effort,
             state.ask,
             state.is_planned,
+            state.combine,
         )
         origins = _name_origins(view, state) if messages > before else state.origins
         found = SessionSnapshot(key, state, position, origins, messages, replaces, lost)

@@ -50,6 +50,7 @@ def move(state: SessionState, session: SessionSnapshot, decision: Decision, serv
         was_asked_for=decision.was_asked_for or position.was_asked_for,
         effort=state.effort or effort,
         ask=state.ask if looks is None else looks.log_odds if looks.goes_on is None else looks.goes_on,
+        combine=decision.combining,
         is_planned=state.is_planned if looks is None else looks.wants_plan,
     )
 

@@ -43,6 +43,7 @@ _AROUND_GOING_ON = frozenset(
 )
 """Words that may accompany those."""
 _MAX_GOING_ON_WORDS = 4
+_ASK, _COUNT = TurnKind.ASK, Operation.COUNT_TOKENS
 _NO_HISTORY, _NO_TRAJECTORY = SessionHistory(), Trajectory()
 
 
@@ -177,7 +178,7 @@ def _marked_kind(view: RequestView, last: Message | None) -> TurnKind | None:
 
 
 def _structural_kind(view: RequestView, words: str | None) -> TurnKind:
-    if not SPECS[view.dialect].is_conversation or view.operation is Operation.COUNT_TOKENS:
+    if not SPECS[view.dialect].is_conversation or view.operation is _COUNT:
         return TurnKind.SIDE
     conversation = view.conversation
     count = len(conversation.items)
@@ -185,7 +186,7 @@ def _structural_kind(view: RequestView, words: str | None) -> TurnKind:
         # Nothing was typed: this follows a tool or a notice. A first message with only an image is an ask.
         is_first = 0 < count <= 2 and conversation[-1].role == "user" and not conversation[-1].results
         return TurnKind.ASK if is_first and view.image_count else TurnKind.TOOL_LOOP
-    return TurnKind.FOLLOW_UP if is_follow_up(words) and (count > 2 or _was_compacted(conversation)) else TurnKind.ASK
+    return TurnKind.FOLLOW_UP if is_follow_up(words) and (count > 2 or _was_compacted(conversation)) else _ASK
 
 
 def _was_compacted(conversation: Conversation) -> bool:

@@ -62,6 +62,7 @@ class _NoDecision(NamedTuple):
 
     because: str | None
     score: None = None
+    combined: None = None
     tier: type[_NoWord] = _NoWord
 
 
@@ -100,6 +101,8 @@ def write_entry(exchange: Exchange, settled: Settled, at: float) -> Entry:
     line = _write_line(exchange, settled, at, view, turn, decision, opened, first_at, ended, attempts, paid)
     if paid.billing is not None:
         line = replace(line, billing=paid.billing, list_usd=paid.list_usd)
+    if decision.combined is not None:
+        line = replace(line, combined=decision.combined)
     kept, places = None, None
     if decided is not None:
         dropped = opened.dropped if opened is not None else ()
@@ -139,9 +142,10 @@ def _write_line(
         because = because_served(decision, opened.target, opened.failed)
     if error is not None and ending.outcome in NOBODY_SERVED and not _may_quote(error):
         because = error.message[:_MAX_MESSAGE]
-    usage: Usage | type[_NoUsage] = _NoUsage
-    speed = None
-    if ended is not None:
+    usage: Usage | type[_NoUsage]
+    if ended is None:
+        usage, speed = _NoUsage, None
+    else:
         usage, speed = ended.usage or _NoUsage, ended.tokens_per_second
     # By position, in field order: 29 names would take two microseconds. `_value_` is plain text, which SQLite binds directly;
     # it searches for an adapter for any other kind of str.

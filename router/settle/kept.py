@@ -12,13 +12,14 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from router.contract.combine import LookEnd
 from router.contract.decision import Decision, Projection, Redo, SecondOpinion, Weighing
 from router.contract.entry import COLUMNS
 from router.contract.opinions import Insist, Lean, Opinions, RuleOut, Skipped
 from router.contract.request import JsonObject
 from router.contract.words import Tier
 from router.decide.estimate import weighing_of
-from router.decide.explain import explain_opinions, explain_range, explain_second_opinion, explain_weighing
+from router.decide.explain import explain_combined, explain_opinions, explain_range, explain_second_opinion, explain_weighing
 
 _VERSION = 3
 ROW_COLUMNS = (*COLUMNS, "decision", "attempts")
@@ -60,6 +61,14 @@ class KeptDecision(Struct, frozen=True, omit_defaults=True):
     """The fingerprint of the weights that read the words."""
     second_opinion: SecondOpinion | None = None
     """The second opinion: the target that was or would be asked, the outcome, its worth and its expected cost."""
+    combining: str = ""
+    """What both tiers did for the task: `plan`, `look:auto` or `plan,look:always`. What came of it is in the column
+    `combined`."""
+    look: LookEnd | None = None
+    """Deep's look at the turn: its target, how it ended, the objections, the seconds and the cost, which is part of the
+    request's own."""
+    look_before: str = ""
+    """What the person did about the objections to the turn before: `acted on` or `waved off`."""
     edits: int = 0
     """Calls of the running turn before this one that changed a file."""
     shadow: Mapping[str, float] = {}
@@ -94,7 +103,7 @@ _facts_of = attrgetter(
     *("tier", "targets", "decided_by", "prompt_tokens", "economics.usd_per_second"),
     *("opinions.insists", "opinions.ruled_out", "opinions.leans", "opinions.skipped", "spill"),
     *("signals.prompt.is_exact", "signals.prompt.late_range", "config_fingerprint", "weights_fingerprint", "second_opinion"),
-    *("turn.trajectory.edits", "signals.shadow"),
+    *("combining", "look", "look_before", "turn.trajectory.edits", "signals.shadow"),
 )
 """Read in one go: every request pays for it."""
 _UNKNOWN: dict[str, Any] = {"usage": None, "cost_usd": None}
@@ -168,6 +177,7 @@ def _explain(row: Mapping[str, Any], kept: KeptDecision) -> JsonObject:
         **explain_opinions(opinions),
         **explain_weighing(_weighing(kept), score, kept.decided_by, kept, kept.shadow),
         "second_opinion": explain_second_opinion(kept.second_opinion, kept),
+        **explain_combined(row["combined"], kept),
         "config": kept.config,
         "weights": kept.weights,
         "outcome": row["outcome"],

@@ -4,7 +4,7 @@ import argparse
 import asyncio
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,9 +21,10 @@ from router.contract.words import Preference, Tier
 from router.past.figures import Judged, count_heard, measure, measure_rescue, split_by_set
 from router.past.labelled import BadData, Item, load_items, load_turns
 from router.past.marks import sigmoid
-from tests.lab.bars import explaining, judge_seen, judge_unseen, list_figures
+from tests.lab.bars import Figure, explaining, judge_seen, judge_unseen, list_figures
 from tests.lab.explanations import explain_drawn
 from tests.lab.items import Row, load_replies, load_rows, load_said
+from tests.lab.left_out import judge_left_out, judge_served, list_rescue_figures
 from tests.lab.libraries import CannotFit
 from tests.lab.measure import Pace, cost_curve, measure_all, regret, reliability
 from tests.lab.plots import draw_cost_curve, draw_reliability
@@ -171,10 +172,13 @@ def _show_bars(_: argparse.Namespace) -> int:
             )
         )
     )
-    figures = [*list_figures(rows, remarks, replies, judge_unseen(rows, remarks, replies, say))]
+    _print_figures(list_figures(rows, remarks, replies, judge_unseen(rows, remarks, replies, say)))
+    return 0
+
+
+def _print_figures(figures: Iterable[Figure]) -> None:
     table = [[one.name, str(one.count), cell(one.value), f"{cell(one.low)} to {cell(one.high)}"] for one in figures]
     print("\n".join(write_table(("", "items", "", "95 %"), table, style_here())))
-    return 0
 
 
 def _say_difference(content: bytes, shipped: bytes) -> str:
@@ -241,6 +245,10 @@ def _fit_rescue(arguments: argparse.Namespace) -> int:
     say(RESCUE_LEGEND.rstrip())
     for name, found in (("fitted", weights), ("shipped", SHIPPED)):
         print(f"{name + ':':9}{_write(found)}")
+    say("\ncounts, weights and alarm chosen without the project of each turn; turns of 30 calls and more")
+    _print_figures(list_rescue_figures(judge_left_out(turns, say)))
+    say("\nas served, by growth and the shipped counts, which were fitted to these turns; turns of any length")
+    _print_figures(list_rescue_figures(judge_served(turns)))
     return 0
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 import orjson
 
@@ -64,7 +64,14 @@ class Heard(NamedTuple):
     is_heard: bool
 
 
-Judgement = TypeVar("Judgement", Verdict, Heard)
+class Grouped(Protocol):
+    """A verdict on something that belongs to a repository, project or block of asks."""
+
+    @property
+    def group(self) -> str: ...
+
+
+Judgement = TypeVar("Judgement", bound=Grouped)
 
 
 class Figure(NamedTuple):
@@ -202,11 +209,11 @@ def list_figures(rows: Sequence[Row], remarks: Sequence[Said], replies: Sequence
         ("replies: other languages", [pair for pair in answers if pair[0].lang != "en"]),
     ):
         verdicts = [Verdict(reply.group, bool(reply.is_long), told[0], told[1]) for reply, told in kept]
-        yield _estimate(f"{name}: right", verdicts, lambda some: _share([one.is_right for one in some]))
+        yield estimate(f"{name}: right", verdicts, lambda some: _share([one.is_right for one in some]))
     heard = [Heard(remarks[index].group, remarks[index].remark.is_complaint, told[2]) for index, told in found.remarks.items()]
-    yield _estimate("complaints: heard", heard, lambda some: _share([one.is_heard for one in some if one.is_bad]))
-    yield _estimate("complaints: false alarm", heard, lambda some: _share([one.is_heard for one in some if not one.is_bad]))
-    yield _estimate("complaints: precision", heard, lambda some: _share([one.is_bad for one in some if one.is_heard]))
+    yield estimate("complaints: heard", heard, lambda some: _share([one.is_heard for one in some if one.is_bad]))
+    yield estimate("complaints: false alarm", heard, lambda some: _share([one.is_heard for one in some if not one.is_bad]))
+    yield estimate("complaints: precision", heard, lambda some: _share([one.is_bad for one in some if one.is_heard]))
 
 
 def _figures_of(name: str, verdicts: list[Verdict]) -> Iterator[Figure]:
@@ -216,11 +223,11 @@ def _figures_of(name: str, verdicts: list[Verdict]) -> Iterator[Figure]:
     def late(some: list[Verdict]) -> float | None:
         return _per_100(some, lambda one: one.is_long and one.is_fast)
 
-    yield _estimate(f"{name}: AUROC", verdicts, lambda some: auroc([(one.score, one.is_long) for one in some]))
-    yield _estimate(f"{name}: quick on fast", verdicts, lambda some: _share([one.is_fast for one in some if not one.is_long]))
-    yield _estimate(f"{name}: long on deep", verdicts, lambda some: _share([not one.is_fast for one in some if one.is_long]))
-    yield _estimate(f"{name}: needless waits in 100", verdicts, waits)
-    yield _estimate(f"{name}: long begun on fast in 100", verdicts, late)
+    yield estimate(f"{name}: AUROC", verdicts, lambda some: auroc([(one.score, one.is_long) for one in some]))
+    yield estimate(f"{name}: quick on fast", verdicts, lambda some: _share([one.is_fast for one in some if not one.is_long]))
+    yield estimate(f"{name}: long on deep", verdicts, lambda some: _share([not one.is_fast for one in some if one.is_long]))
+    yield estimate(f"{name}: needless waits in 100", verdicts, waits)
+    yield estimate(f"{name}: long begun on fast in 100", verdicts, late)
 
 
 def _share(found: list[bool]) -> float | None:
@@ -231,7 +238,7 @@ def _per_100(some: list[Verdict], counts: Callable[[Verdict], bool]) -> float | 
     return 100 * sum(map(counts, some)) / len(some) if some else None
 
 
-def _estimate(name: str, judged: Sequence[Judgement], measure: Callable[[list[Judgement]], float | None]) -> Figure:
+def estimate(name: str, judged: Sequence[Judgement], measure: Callable[[list[Judgement]], float | None]) -> Figure:
     """A figure with the range that holds 95 % of what resampled groups give."""
     groups: dict[str, list[Judgement]] = defaultdict(list)
     for one in judged:

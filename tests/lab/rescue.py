@@ -11,7 +11,7 @@ from tests.lab.train import CannotFit, divide, load_libraries
 _FITTED_EVERY = 5
 _MAX_CALLS = 100
 """Calls after which a turn is no longer fitted: the few longest would count most."""
-_ALARM_SHARE = 0.165
+_ALARM_SHARE = 0.08
 """The share of fine turns in which the fitted reading may raise an alarm."""
 
 

@@ -117,7 +117,7 @@ def test_fitting_the_rescue_prints_its_weights_next_to_the_shipped_ones(tmp_path
             [kind, 0, 0, f"{at:08x}", f"f{at % 4}", 120, said if at % 10 == 0 else said % 3_000]
             for at in range(34 + number % 11)
         ]
-        lines.append(json.dumps({"task": f"p{number % 6}__{number}", "bad": is_bad, "calls": calls}))
+        lines.append(json.dumps({"task": f"p{number % 5}__{number}", "bad": is_bad, "calls": calls}))
     (tmp_path / "runs.jsonl").write_text("\n".join(lines))
 
     assert main(["rescue", str(tmp_path / "runs.jsonl")]) == 0

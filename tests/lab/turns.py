@@ -1,14 +1,14 @@
 """The sum of a later turn, fitted to recorded turns with what came before them, and to replies and remarks."""
 
-import math
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from policies.learned import LEAST_POINTING, MAX_LOG_ODDS, SURE_POINTING
 from policies.reading import COLUMNS, Weights
 from router.contract.features import Features, Offer
 from router.contract.request import JsonObject
 from router.past.labelled import ASKS, MEANING
+from router.sense.features import read_features
 from router.sense.offers import read_offer
 from tests.lab.items import Reply, Row
 from tests.lab.libraries import load_libraries
@@ -17,8 +17,6 @@ _ASK_WEIGHT, _REPLY_WEIGHT, _REMARK_WEIGHT = 0.3, 0.5, 3.0
 """What written asks, replies and remarks count next to a recorded turn."""
 _QUICK_REPLIES = 2.5
 """How much more a reply that sets off quick work counts: half of those in the data are long, and a fifth of recorded turns."""
-_LARGE_REPO = 30
-"""A repository with more turns than this counts as if it had fewer."""
 
 
 class Example(NamedTuple):
@@ -48,12 +46,12 @@ def fit_sum(
 
 
 def _read_rows(rows: Sequence[Row], folds: Sequence[int], parts: Sequence[Weights]) -> Iterator[Example]:
-    sizes = Counter(row.item.repo for row in rows if row.kind == MEANING and row.item.is_clear)
     for row, fold in zip(rows, folds, strict=True):
         if row.kind in (ASKS, MEANING) and row.item.is_clear and row.item.prior_turns:
-            few = 1.0 if row.kind == ASKS else min(1.0, math.sqrt(_LARGE_REPO / sizes[row.item.repo]))
-            weight = row.weight * (_ASK_WEIGHT if row.kind == ASKS else few)
-            yield Example(_read(parts[fold], row.features), row.label, weight, (float(row.kind == ASKS), 0.0))
+            is_ask = row.kind == ASKS
+            weight = row.weight * (_ASK_WEIGHT if is_ask else 1.0)
+            values = _read(parts[fold], row.features, before=row.item.previous)
+            yield Example(values, row.label, weight, (float(is_ask), 0.0))
 
 
 def _read_replies(replies: Sequence[Reply], folds: Sequence[int], parts: Sequence[Weights]) -> Iterator[Example]:
@@ -64,9 +62,12 @@ def _read_replies(replies: Sequence[Reply], folds: Sequence[int], parts: Sequenc
         offer = read_offer(reply.said, reply.text) if reply.said and features.is_short else None
         is_remark = reply.accepts is None
         weight = _REMARK_WEIGHT if is_remark else _REPLY_WEIGHT * (1.0 if reply.is_long else _QUICK_REPLIES)
-        values = _read(parts[fold], features, offer)
+        values = _read(parts[fold], features, offer, reply.before)
         yield Example(values, float(reply.is_long), weight, (0.0, float(is_remark)))
 
 
-def _read(weights: Weights, features: Features, offer: Offer | None = None) -> tuple[float, ...]:
-    return weights.read_values(features, weights.read_complaint(features), weights.read_pointing(features), offer)
+def _read(weights: Weights, features: Features, offer: Offer | None = None, before: str = "") -> tuple[float, ...]:
+    pointing, complaint = weights.read_pointing(features), weights.read_complaint(features)
+    asked = read_features(before) if before and not complaint and LEAST_POINTING <= pointing < SURE_POINTING else None
+    size = max(-MAX_LOG_ODDS, min(MAX_LOG_ODDS, weights.first.read(asked))) if asked is not None and asked.has_task else None
+    return weights.read_values(features, complaint, pointing, offer, size)

@@ -110,6 +110,21 @@ def test_words_that_point_back_take_the_size_of_the_last_ask(text):
     assert judge(text, AFTER_LONG, tier=Tier.DEEP, ask=-3.5).log_odds == -3.5, "the tier of the last turn has no say"
 
 
+def test_words_that_may_point_back_are_weighed_with_the_last_ask():
+    small, large = (judge("yes please", AFTER_QUICK, tier=Tier.FAST, ask=size) for size in (-3.5, 1.5))
+
+    assert small.log_odds < THRESHOLD < large.log_odds
+    assert (small.log_odds, large.log_odds) != (-3.5, 1.5), "the words have a say too"
+
+
+def test_the_last_ask_counts_once_at_any_strength():
+    strong = LearnedPolicy(LearnedConfig(strength=2.0))
+    signals = make_signals(text="yes please", history=AFTER_QUICK, position=SessionPosition(ask=2.0))
+    (opinion,) = strong.judge(ask("yes please"), signals)
+
+    assert opinion.log_odds == pytest.approx(2 * judge("yes please", AFTER_QUICK, ask=1.0).log_odds)
+
+
 @pytest.mark.parametrize("text", VAGUE)
 def test_where_nobody_remembers_it_the_last_ask_is_read_again(text):
     assert judge(text, AFTER_QUICK).log_odds < THRESHOLD < judge(text, AFTER_LONG).log_odds

@@ -1,7 +1,7 @@
 import pytest
 
 from policies.reading import COLUMNS, FORMAT, TABLES, BadWeights, load_weights, read_weights, write_weights
-from router.contract.features import MARKS, TABLE_SIZE, Features
+from router.contract.features import MARKS, TABLE_SIZE, Features, Offer
 
 
 def make_file(table: dict[int, float] | None = None, later: dict[int, float] | None = None, **more) -> bytes:
@@ -37,6 +37,18 @@ def test_first_turns_and_later_ones_have_a_table_each():
 
     assert weights.read_size(features(1), is_later=False) == pytest.approx(-0.5 + 1.27, abs=0.01)
     assert weights.read_size(features(1), is_later=True) == pytest.approx(-0.5 - 0.4, abs=0.01)
+
+
+def test_the_last_ask_is_a_column_as_far_as_the_words_point_back_and_nothing_was_offered():
+    weights, offer = read_weights(make_file()), Offer(features(1), parts=1, number=0, is_question=True)
+    alone, asked, offered = (
+        dict(zip(COLUMNS, weights.read_values(features(1), 0.0, 0.5, *came), strict=True))
+        for came in ((None, None), (None, -3.0), (offer, None))
+    )
+
+    assert (asked["continues"], asked["ask_before"]) == (0.5, -1.5)
+    assert {**asked, "continues": 0.0, "ask_before": 0.0} == alone
+    assert (offered["continues"], offered["ask_before"], offered["points_back"]) == (0.0, 0.0, 0.5)
 
 
 def test_a_concepts_share_is_what_its_own_words_added():

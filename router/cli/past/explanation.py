@@ -42,6 +42,8 @@ def write_explanation(decision: JsonObject, redone: JsonObject | None = None) ->
     lines.append(f"would flip  {_flip(flip, str(decision['decided_by']))}")
     if opinion := as_object(decision.get("second_opinion")):
         lines.append(f"{opinion['answer'] if opinion['answer'] in _UNASKED else 'asked':<11} {_second_opinion(opinion)}")
+    if combined := decision.get("combined"):
+        lines.append(f"combined    {combined}")
     for wait in map(as_object, as_list(decision.get("queued"))):
         lines.append(f"waited      {duration(_number(wait['seconds']))} for {wait['target']}, which had no room")
     for target, lost in as_object(decision.get("drops")).items():

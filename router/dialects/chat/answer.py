@@ -11,6 +11,9 @@ from router.dialects.timings import read_timings
 
 TELLING = re.compile(rb'"(?:finish_reason|usage|error)"\s*:\s*[^n\s]|\[DONE\]')
 """Matches frames that `read_end` needs. Every token's frame has these fields too, but null."""
+MAY_BEGIN_END = re.compile(rb'"finish_reason"\s*:\s*"[^"]')
+IS_OPEN = re.compile(rb'"(?:tool_calls|function_call)"\s*:\s*[\[{]\s*[^\]}\s]|"index"\s*:\s*[1-9]')
+_OF_EVERY_CHUNK = ("id", "object", "created", "model", "service_tier", "system_fingerprint")
 _OF_ONE_CHUNK = ("choices", "usage", "timings")
 _TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
 
@@ -88,6 +91,32 @@ def write_cut(sent: bytes, usage: Usage) -> bytes:
     ]
     head = {name: value for name, value in chunk.items() if name not in _OF_ONE_CHUNK}
     return data_frame({**head, "choices": ends}) + b"data: [DONE]\n\n"
+
+
+def read_finish(body: JsonObject) -> bool | None:
+    choices = as_list(body.get("choices"))
+    reason = as_object(choices[0]).get("finish_reason") if choices else None
+    return (reason == "stop" and len(choices) == 1) if reason else None
+
+
+def add_to_stream(said: bytes, end: bytes, text: str) -> bytes:
+    """A chunk before the one with the finish reason, unless that has the last words: then the text follows them."""
+    chunk = split_frames(end)[0].json()
+    choice = as_object(as_list(chunk.get("choices"))[0])
+    delta = as_object(choice.get("delta"))
+    if isinstance(last := delta.get("content"), str) and last:
+        return data_frame({**chunk, "choices": [{**choice, "delta": {**delta, "content": f"{last}\n\n{text}"}}]})
+    head: JsonObject = {name: chunk[name] for name in _OF_EVERY_CHUNK if name in chunk}
+    added: JsonObject = {"index": 0, "delta": {"content": f"\n\n{text}"}, "finish_reason": None}
+    return data_frame({**head, "choices": [added]}) + end
+
+
+def add_to_whole(body: JsonObject, text: str) -> JsonObject:
+    choice = as_object(as_list(body.get("choices"))[0])
+    message = as_object(choice.get("message"))
+    said = message.get("content") or ""
+    content: Json = [*said, {"type": "text", "text": text}] if isinstance(said, list) else f"{said}\n\n{text}"
+    return {"choices": [{**choice, "message": {**message, "content": content}}]}
 
 
 def word_too_long(message: str) -> str:

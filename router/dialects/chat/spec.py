@@ -6,7 +6,7 @@ from router.dialects.chat.draft_reader import read_draft
 from router.dialects.chat.draft_writer import write_draft
 from router.dialects.chat.old_calls import compose_chat
 from router.dialects.chat.parse import ChatParser
-from router.dialects.spec import OPENAI_LIMITS, DialectSpec, Silent, Translation
+from router.dialects.spec import OPENAI_LIMITS, Closing, DialectSpec, Silent, Translation
 
 CHAT = DialectSpec(
     name=Dialect.CHAT,
@@ -40,6 +40,7 @@ CHAT = DialectSpec(
     write_refusal=answer.write_refusal,
     write_failure=answer.write_failure,
     write_cut=answer.write_cut,
+    closing=Closing(answer.MAY_BEGIN_END, answer.IS_OPEN, answer.read_finish, answer.add_to_stream, answer.add_to_whole),
     limits=OPENAI_LIMITS,
     word_too_long=answer.word_too_long,
     translation=Translation(read_draft, write_draft, ChatParser),

@@ -8,11 +8,14 @@ from router.contract.errors import ThreadForgotten, ThreadMismatch, ThreadUnsupp
 from router.contract.request import Json, JsonObject
 from router.contract.usage import Usage
 from router.dialects.composer import named_frame
-from router.dialects.fields import as_count, as_object
+from router.dialects.fields import as_count, as_list, as_object
 from router.dialects.sse import Frame, StreamEnd, split_frames
 
 TELLING = re.compile(rb'"(?:message_(?:start|delta|stop)|error)"|event:\s*(?:message_(?:start|delta|stop)|error)')
 """Matches frames that `read_end` needs. Hosts name an event on its own line, in its data, or both."""
+MAY_BEGIN_END = re.compile(rb"message_delta")
+IS_OPEN = re.compile(rb'"type"\s*:\s*"tool_use"')
+_BLOCK_BEGINS = re.compile(rb"content_block_start")
 _TYPES = {
     401: "authentication_error",
     403: "permission_error",
@@ -107,6 +110,24 @@ def write_cut(sent: bytes, usage: Usage) -> bytes:
     stop: JsonObject = {"stop_reason": "max_tokens", "stop_sequence": None}
     frames += _write_event("message_delta", {"delta": stop, "usage": {"output_tokens": usage.output_tokens}})
     return frames + _write_event("message_stop", {})
+
+
+def read_finish(body: JsonObject) -> bool | None:
+    reason = as_object(body.get("delta", body)).get("stop_reason")
+    return reason == "end_turn" if reason else None
+
+
+def add_to_stream(said: bytes, end: bytes, text: str) -> bytes:
+    """A block after all others."""
+    begun = (frame.json() for frame in split_frames(said, _BLOCK_BEGINS) if frame.kind == "content_block_start")
+    index: JsonObject = {"index": max((as_count(body.get("index")) + 1 for body in begun), default=0)}
+    frames = _write_event("content_block_start", {**index, "content_block": {"type": "text", "text": ""}})
+    frames += _write_event("content_block_delta", {**index, "delta": {"type": "text_delta", "text": text}})
+    return frames + _write_event("content_block_stop", index) + end
+
+
+def add_to_whole(body: JsonObject, text: str) -> JsonObject:
+    return {"content": [*as_list(body.get("content")), {"type": "text", "text": text}]}
 
 
 def _write_event(kind: str, fields: JsonObject) -> bytes:

@@ -6,7 +6,7 @@ from router.dialects.messages.compose import MessagesComposer
 from router.dialects.messages.draft_reader import read_draft
 from router.dialects.messages.draft_writer import write_draft
 from router.dialects.messages.parse import MessagesParser
-from router.dialects.spec import ANTHROPIC_LIMITS, NOTHING_SILENT, DialectSpec, Translation
+from router.dialects.spec import ANTHROPIC_LIMITS, NOTHING_SILENT, Closing, DialectSpec, Translation
 
 MESSAGES = DialectSpec(
     name=Dialect.MESSAGES,
@@ -40,6 +40,7 @@ MESSAGES = DialectSpec(
     write_refusal=answer.write_refusal,
     write_failure=answer.write_failure,
     write_cut=answer.write_cut,
+    closing=Closing(answer.MAY_BEGIN_END, answer.IS_OPEN, answer.read_finish, answer.add_to_stream, answer.add_to_whole),
     limits=ANTHROPIC_LIMITS,
     word_too_long=answer.word_too_long,
     translation=Translation(read_draft, write_draft, MessagesParser),

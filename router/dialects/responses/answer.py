@@ -5,16 +5,19 @@ import re
 from router.contract.request import Json, JsonObject
 from router.contract.usage import Usage
 from router.dialects.composer import named_frame
-from router.dialects.fields import as_count, as_object
+from router.dialects.fields import as_count, as_list, as_object, as_text
 from router.dialects.responses.failures import write_stream_error
 from router.dialects.responses.said_back import say_back
-from router.dialects.sse import Frame, StreamEnd
+from router.dialects.sse import Frame, StreamEnd, split_frames
 from router.dialects.timings import read_timings
 
 TELLING = re.compile(
     rb'"(?:response\.(?:completed|incomplete|failed)|error)"|event:\s*(?:response\.(?:completed|incomplete|failed)|error)'
 )
 """Matches frames that `read_end` needs. Hosts name an event on its own line, in its data, or both."""
+MAY_BEGIN_END = re.compile(rb"response\.completed")
+IS_OPEN = re.compile(rb'"call_id"\s*:\s*"|"type"\s*:\s*"mcp_approval_request"')
+_INDEXES = re.compile(rb'"output_index"\s*:\s*(\d{1,9})')
 _TERMINAL = frozenset({"response.completed", "response.incomplete"})
 _FAILED = frozenset({"response.failed", "error"})
 _EMPTY_RESPONSE: JsonObject = {
@@ -63,6 +66,51 @@ def read_usage(value: Json) -> Usage | None:
         cache_write_tokens=as_count(details.get("cache_write_tokens")),
         reasoning_tokens=as_count(as_object(usage.get("output_tokens_details")).get("reasoning_tokens")),
     )
+
+
+def read_finish(body: JsonObject) -> bool | None:
+    if isinstance(body.get("response"), dict):
+        return True if body.get("type") == "response.completed" else None
+    return body.get("status") == "completed"
+
+
+def add_to_stream(said: bytes, end: bytes, text: str) -> bytes:
+    """A message after all other items, in the response of the last event, too. Later events move on in number."""
+    last = split_frames(end)[0].json()
+    response = as_object(last.get("response"))
+    output = as_list(response.get("output"))
+    index = max((int(found) + 1 for found in _INDEXES.findall(said)), default=len(output))
+    item, part = _write_message(response, text), _write_part(text)
+    place: JsonObject = {"item_id": item["id"], "output_index": index, "content_index": 0}
+    events: list[tuple[str, JsonObject]] = [
+        ("output_item.added", {"output_index": index, "item": {**item, "status": "in_progress", "content": []}}),
+        ("content_part.added", {**place, "part": _write_part("")}),
+        ("output_text.delta", {**place, "delta": text, "logprobs": []}),
+        ("output_text.done", {**place, "text": text, "logprobs": []}),
+        ("content_part.done", {**place, "part": part}),
+        ("output_item.done", {"output_index": index, "item": item}),
+        # Some servers leave the output empty: a single item in it would be taken for all.
+        ("completed", {**last, "response": {**response, "output": [*output, item] if output else output}}),
+    ]
+    first, frames = last.get("sequence_number"), b""
+    for number, (name, fields) in enumerate(events, first if isinstance(first, int) else 0):
+        numbered: JsonObject = {"sequence_number": number} if isinstance(first, int) else {}
+        kind = f"response.{name}"
+        frames += named_frame(kind, {"type": kind, **fields, **numbered})
+    return frames
+
+
+def add_to_whole(body: JsonObject, text: str) -> JsonObject:
+    return {"output": [*as_list(body.get("output")), _write_message(body, text)]}
+
+
+def _write_message(response: JsonObject, text: str) -> JsonObject:
+    identity = f"msg_{as_text(response.get('id')).removeprefix('resp_')}_added"
+    return {"id": identity, "type": "message", "role": "assistant", "status": "completed", "content": [_write_part(text)]}
+
+
+def _write_part(text: str) -> JsonObject:
+    return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
 
 
 def write_failure(status: int, message: str, code: str, request_id: str) -> bytes:

@@ -7,7 +7,7 @@ from router.dialects.responses.compose import ResponsesComposer
 from router.dialects.responses.draft_reader import read_draft
 from router.dialects.responses.draft_writer import write_draft
 from router.dialects.responses.parse import ResponsesParser
-from router.dialects.spec import OPENAI_LIMITS, DialectSpec, Silent, Translation
+from router.dialects.spec import OPENAI_LIMITS, Closing, DialectSpec, Silent, Translation
 
 RESPONSES = DialectSpec(
     name=Dialect.RESPONSES,
@@ -45,6 +45,7 @@ RESPONSES = DialectSpec(
     write_refusal=chat_answer.write_refusal,
     write_failure=answer.write_failure,
     write_cut=logged.write_cut,
+    closing=Closing(answer.MAY_BEGIN_END, answer.IS_OPEN, answer.read_finish, answer.add_to_stream, answer.add_to_whole),
     limits=OPENAI_LIMITS,
     word_too_long=chat_answer.word_too_long,
     translation=Translation(read_draft, write_draft, ResponsesParser),

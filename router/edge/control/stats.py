@@ -81,6 +81,7 @@ class Stats:
             "may_force": [*may_force],
             "admin": rights.is_admin,
             "may_delegate": rights.may_delegate,
+            "may_combine": rights.may_combine,
         }
         return {"caller": caller.name, "rights": may, **self._show_use(caller, rights)}
 

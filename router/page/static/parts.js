@@ -111,11 +111,15 @@ export const Command = ({ text }) => html`<code>${text}</code> <${Copy} text=${t
 
 const isBad = (outcome) => outcome && outcome !== "SERVED";
 
+/** What both tiers did, unless the sentence says so itself. */
+const combined = (of) => (of.combined && !(of.why ?? of.because ?? "").includes(of.combined) ? of.combined : "");
+
 /** What happened, in the sentence that the caller got; the trouble is in red before it. */
 export const Sentence = ({ of }) => html`
   ${of.replica && html`<span class="quiet" data-replica=${of.replica} title="the router that serves it">${of.replica}</span> `}
   ${of.words && html`<span class="words" data-words>${of.words}</span> `}
   ${isBad(of.outcome) && of.trouble && html`<span class="bad" data-outcome=${of.outcome}>${of.trouble}${of.why ?? of.because ? ": " : ""}</span>`}
+  ${combined(of) && html`<span data-combined>${combined(of)};</span> `}
   <span class="because">${of.why ?? of.because ?? ""}</span>`;
 
 const marks = (turn) => turn.mark && html`<span class="mark-of-turn" data-mark=${turn.mark} title=${`marked: ${turn.mark} would have been right`}>should be ${turn.mark}</span>`;

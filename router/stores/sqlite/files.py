@@ -29,7 +29,7 @@ ANSWER_SECONDS = 60.0
 """Limit for any ledger query: its snapshot keeps the log from being emptied."""
 _STEPS = 10_000
 """SQLite steps between two looks at the clock: about a millisecond."""
-_NEWER = ("key", "job", "billing", "list_usd")
+_NEWER = ("key", "job", "billing", "list_usd", "combined")
 """Columns that older ledgers lack, read as null."""
 _PRIVATE = 0o600
 _LOG_BYTES = 16 << 20

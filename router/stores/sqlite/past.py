@@ -109,6 +109,13 @@ _ADDED = tuple(name for name in CallSums._fields if name not in ("day", "client"
 _EVERYBODY = {"caller": None}
 _SPENDING = "SELECT caller, sum(cost_units) FROM {sums} AND cost_units IS NOT NULL GROUP BY caller"
 _SPENT = "SELECT caller, key, sum(cost_usd), max(newest_at) FROM {sums} GROUP BY caller, key"
+_LOOKS = f"""
+    SELECT sum(CAST(round(usd * {UNITS_PER_USD}) AS INTEGER)) FROM (
+        SELECT CASE
+            WHEN typeof(decision) = 'text' AND json_valid(decision) THEN json_extract(decision, '$.look.cost_usd')
+        END AS usd FROM entries WHERE at >= ? AND at < ? AND combined IS NOT NULL
+    ) WHERE usd BETWEEN 0 AND 1e12
+"""  # noqa: S608  fixed names
 
 
 def wait_for_writer(path: Path) -> None:
@@ -202,6 +209,11 @@ class SqliteEntryReader:
             for caller, units in _read_parts(database, span, _SPENDING):
                 found[caller] += units
         return dict(found)
+
+    def read_look_spending(self, span: Span) -> int:
+        """What looks came to, all callers together."""
+        with open_ledger(self.path) as database:
+            return int(database.execute(_LOOKS, span).fetchone()[0] or 0)
 
     def read_spent(self, day: Span, month: Span) -> list[CallerSums]:
         found: dict[tuple[str, str | None], CallerSums] = {}

@@ -9,7 +9,7 @@ from router.stores.postgres.schema import read_migrations
 from router.stores.sqlite.migrate import SQL
 from router.stores.sqlite.schemas import LEDGER
 
-WITHOUT_SCRIPT = ("billing", "list_usd")
+WITHOUT_SCRIPT = ("billing", "list_usd", "combined")
 """Columns that files and databases get by themselves."""
 
 

@@ -1,8 +1,7 @@
-"""The command that installs an extra is one for the environment that needs it."""
+"""The command that installs an extra is one for the installation that needs it. `make test-release` pastes them."""
 
 import importlib.util
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,29 +10,62 @@ import pytest
 from router.contract import extras
 from router.contract.extras import how_to_install
 
-
-def test_in_a_checkout_it_installs_the_locked_versions():
-    python, script, extra = shlex.split(how_to_install("shared"))
-
-    assert how_to_install("litellm") == "make setup-litellm"
-    assert (python, extra, Path(script).is_file()) == (sys.executable, "shared", True)
+ROOT = Path(__file__).resolve().parents[3]
+PACKAGES = {"shared": ["asyncpg>=0.30", "hiredis>=3.1"], "litellm": ["litellm!=1.82.7,!=1.82.8,>=1.84"]}
 
 
-@pytest.mark.parametrize(("spec", "way"), [(object(), f"{sys.executable} -m pip install"), (None, "uv pip install --python")])
-def test_elsewhere_it_names_the_pip_of_this_environment(monkeypatch, tmp_path, spec, way):
-    monkeypatch.setattr(extras, "_LOCKS", tmp_path)
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: spec)
-
-    command = how_to_install("shared")
-
-    assert command.startswith(way)
-    assert sys.executable in command
-    assert shlex.split(command)[-1] == "tandem-router[shared]"
+@pytest.fixture(autouse=True)
+def no_image(monkeypatch):
+    monkeypatch.delenv("TANDEM_IMAGE", raising=False)
 
 
-def test_the_script_of_a_checkout_takes_the_name_of_an_extra():
-    script = shlex.split(how_to_install("shared"))[1]
+@pytest.fixture
+def installed(monkeypatch, tmp_path):
+    """A wheel in an environment with pip; what a case adds to the environment is in its folder."""
+    monkeypatch.setattr(extras, "_ROOT", tmp_path)
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
+    return tmp_path
 
-    done = subprocess.run([sys.executable, script, "nothing"], capture_output=True, text=True)
 
-    assert "nothing" in done.stderr
+@pytest.mark.parametrize("extra", ["shared", "litellm"])
+def test_in_a_checkout_it_is_a_target_of_make_that_exists(monkeypatch, tmp_path, extra):
+    monkeypatch.setattr(sys, "prefix", str(ROOT / ".venv"))
+    monkeypatch.chdir(ROOT)
+
+    assert how_to_install(extra) == f"make setup-{extra}"
+    assert f"\nsetup-{extra}: " in (ROOT / "Makefile").read_text()
+    monkeypatch.chdir(tmp_path)
+    assert shlex.split(how_to_install(extra)) == ["make", "-C", str(ROOT), f"setup-{extra}"]
+
+
+def test_in_an_environment_of_ones_own_a_checkout_installs_the_locked_versions(monkeypatch, tmp_path):
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+
+    *pip, lock = shlex.split(how_to_install("shared"))
+
+    assert pip == [sys.executable, "-m", "pip", "install", "--require-hashes", "-r"]
+    assert Path(lock).is_file()
+
+
+@pytest.mark.parametrize("extra", PACKAGES)
+def test_a_wheel_adds_the_packages_and_not_a_project_that_no_index_has(installed, extra):
+    assert shlex.split(how_to_install(extra)) == [sys.executable, "-m", "pip", "install", *PACKAGES[extra]]
+
+
+def test_an_environment_without_pip_is_one_of_uv(installed, monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+
+    assert shlex.split(how_to_install("shared")) == ["uv", "pip", "install", "--python", sys.executable, *PACKAGES["shared"]]
+
+
+def test_pipx_injects(installed):
+    (installed / "pipx_metadata.json").touch()
+
+    assert shlex.split(how_to_install("shared")) == ["pipx", "inject", "tandem-router", *PACKAGES["shared"]]
+
+
+def test_an_image_is_built_again(monkeypatch):
+    monkeypatch.setenv("TANDEM_IMAGE", "1")
+
+    assert how_to_install("litellm") == "docker build --build-arg EXTRAS=litellm -t tandem ."

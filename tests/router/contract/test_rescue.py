@@ -32,3 +32,11 @@ def test_more_edits_and_more_uneven_writing_look_worse():
 
 def test_an_agent_that_writes_nothing_is_read_by_its_edits_alone():
     assert SHIPPED.read(5, 0.0) == SHIPPED.read(5, SHIPPED.usual_unevenness)
+
+
+def test_counts_below_the_alarm_and_turns_of_few_calls_prove_nothing():
+    loud = SHIPPED.read(12, 2.4)
+
+    assert SHIPPED.hear(20, 12, 2.4) == loud >= SHIPPED.alarm
+    assert SHIPPED.hear(19, 12, 2.4) == SHIPPED.hear(20, 5, 1.6) == 0.0
+    assert SHIPPED.read(5, 1.6) > 0.0

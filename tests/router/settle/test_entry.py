@@ -381,4 +381,5 @@ def test_each_field_of_a_line_has_its_own_value():
         "attempts": 1,
         "billing": None,
         "list_usd": None,
+        "combined": None,
     }

@@ -1,11 +1,13 @@
 """What is opened for routers that share something, and what is said where that cannot be."""
 
+import re
 import sys
 from types import SimpleNamespace
 
 import pytest
 
 from router import stores
+from router.contract.extras import how_to_install
 from router.contract.notices import Notice, Trouble
 from router.contract.secret import Secret
 from router.contract.shared import SharedTerms, ValkeyTerms
@@ -25,7 +27,7 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(monkeypatc
     for name in [name for name in sys.modules if name.startswith("router.stores.valkey")]:
         monkeypatch.delitem(sys.modules, name)
 
-    with pytest.raises(SharedUnusable, match=r"not installed: hiredis\n  hint: \S+ \S+install.py shared"):
+    with pytest.raises(SharedUnusable, match=rf"not installed: hiredis\n  hint: {re.escape(how_to_install('shared'))}$"):
         open_shared(SharedTerms("one", ValkeyTerms(Secret("redis://h"))))
 
 

@@ -120,7 +120,7 @@ const Attempts = ({ found }) => html`
       ? html`<${Table} label="Attempts" head=${[["Target"], ["Answer"], ["Took", "number"], ["In → out", "number"], ["Cost", "number"]]}>
           ${found.attempts.map(
             (attempt, index) => html`<tr data-attempt=${index}>
-              <td>${attempt.target}${attempt.is_question ? html` <span class="muted">second opinion</span>` : null}</td>
+              <td>${attempt.target}${attempt.is_question ? html` <span class="muted">${attempt.is_look ? "look" : "second opinion"}</span>` : null}</td>
               <td>${attempt.error ? html`<span class="bad">${attempt.status ?? ""} ${attempt.error.replaceAll("_", " ")}</span>` : (attempt.status ?? "no answer")}</td>
               ${numbers(words.seconds(attempt.seconds), inOut(attempt.usage?.input_tokens, attempt.usage?.output_tokens), words.cost(attempt))}
             </tr>`,
@@ -224,6 +224,7 @@ function Decision({ id, call, turn }) {
   const isWeighed = found.decided_by === "estimate";
   return html`
     ${wantsWords && store.get().hello?.keeps_text && found.person_text && html`<blockquote data-words>${found.person_text}</blockquote>`}
+    ${found.combined && html`<p data-combined>${found.combined}</p>`}
     ${found.second_opinion && html`<${SecondOpinion} opinion=${found.second_opinion} />`}
     ${id !== turn.id && html`<p data-of-turn=${turn.id}>${call.turn_kind === "tool_loop" ? "It carries tool results and belongs to a turn. " : ""}<a href=${link("turn", turn.id)}>Why its turn went where it went</a></p>`}
     <details data-why open=${call.outcome === "SERVED" && (isWeighed || id === turn.id)}>

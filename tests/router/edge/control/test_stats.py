@@ -34,7 +34,9 @@ async def test_a_caller_sees_its_own_use_and_the_state_of_targets_and_nothing_of
     shown = (await call(port, "/tandem/stats", headers=callers["ada"])).json
 
     assert shown["caller"] == "ada"
-    assert shown["rights"] == {"tiers": ["deep", "fast"], "may_force": ["fast"], "admin": False, "may_delegate": True}
+    assert shown["rights"] == {"tiers": ["deep", "fast"], "may_force": ["fast"], "admin": False} | dict.fromkeys(
+        ("may_delegate", "may_combine"), True
+    )
     assert shown["limits"] == {"requests_per_minute": {"used": 0, "limit": 9, "left": 9}}
     assert shown["budget"] == {"day": {"spent_usd": 1.5, "of": "ada"}}
     assert set(shown) == {"caller", "rights", "in_flight", "limits", "budget", "targets", "jobs", "savings"}

@@ -52,6 +52,7 @@ async def test_a_copy_has_every_column_of_the_file_with_its_value(connection, tm
         answer_text="said",
         billing="mixed",
         list_usd=0.25,
+        combined="deep looked it over: fine",
     )
 
     await insert(connection, rows)

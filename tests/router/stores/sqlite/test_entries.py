@@ -42,6 +42,7 @@ async def test_every_column_is_filled_with_what_the_entry_says(store, tmp_path):
         decision='{"v":2}',
         billing="mixed",
         list_usd=0.25,
+        combined="deep looked it over: fine",
     )
     store.append(entry)
     await store.close()
@@ -84,6 +85,7 @@ async def test_every_column_is_filled_with_what_the_entry_says(store, tmp_path):
         "job": "resp_1",
         "billing": "mixed",
         "list_usd": 0.25,
+        "combined": "deep looked it over: fine",
         "replica": None,
         "worker": None,
     }
@@ -113,7 +115,7 @@ async def test_what_a_request_has_not_is_null(store, tmp_path):
 
 
 def test_an_entry_has_a_value_for_every_column():
-    columns = (*tables_of(LEDGER)["entries"], "billing", "list_usd")  # which need no script
+    columns = (*tables_of(LEDGER)["entries"], "billing", "list_usd", "combined")  # which need no script
 
     assert set(columns) == {*("sequence", *COLUMNS, "decision", "attempts", "prompt_text", "answer_text", "replica", "worker")}
 

@@ -1,0 +1,77 @@
+"""Adds to a decision what both tiers do for its task (`contract.combine`). In the plan only where that can be on."""
+
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from router.contract.combine import Combine, LookEnd, combining_for
+from router.contract.decision import Decision
+from router.contract.exchange import Exchange
+from router.contract.facts import Decided
+from router.contract.request import RequestView
+from router.contract.rights import Rights
+from router.contract.session import SessionSnapshot
+from router.contract.signals import Turn
+from router.contract.words import PlanPhase, Tier
+from router.limits.queues import Queues
+from router.second_opinion import Adviser
+from router.sessions.plan_mode import PlanMemory, read_plan
+
+_ACCEPTED = (PlanPhase.ACCEPTED, PlanPhase.EDITING)
+
+
+class Combiner:
+    """Takes the place of the adviser for second opinions, which it asks first."""
+
+    def __init__(self, terms: Combine, rights: Mapping[str, Rights] | None, adviser: Adviser | None) -> None:
+        self._terms, self._rights, self._adviser = terms, rights, adviser
+
+    def annotate(self, session: SessionSnapshot, turn: Turn, view: RequestView) -> Turn:
+        """The turn with its place in the session and, where that is on, how far its plan is."""
+        turn = session.annotate(turn, view)
+        on = combining_for(self._terms, view, session.position, self._rights)
+        return read_plan(view, turn, session.state) if on.plan else turn
+
+    def consider(self, decided: Decided) -> Decided:
+        return self._add(decided if self._adviser is None else self._adviser.consider(decided))
+
+    async def consult(self, exchange: Exchange, decided: Decided, queues: Queues) -> Decided:
+        return self._add(decided if self._adviser is None else await self._adviser.consult(exchange, decided, queues))
+
+    def _add(self, decided: Decided) -> Decided:
+        on = combining_for(self._terms, decided.view, decided.session.position, self._rights)
+        planned = PlanMemory.read(decided.session.state.combine).after(decided.decision.turn)
+        decision = replace(decided.decision, combining=planned.write(on.words))
+        words = _say_plan(decision)
+        return replace(decided, decision=say_combined(decision, words) if words else decision)
+
+
+def _say_plan(decision: Decision) -> str:
+    """How far the plan is, where it went as `combine: plan` has it; empty where a person asked for the tier."""
+    turn, is_deep = decision.turn, decision.tier is Tier.DEEP
+    if turn.plan is None or decision.was_asked_for:
+        return ""
+    if turn.plan is PlanPhase.PLANNING:
+        return "planning on deep" if is_deep else ""
+    if turn.plan not in _ACCEPTED:
+        return ""
+    if not is_deep:
+        return "plan accepted; edits on fast until something fails"
+    has_moved = turn.plan is PlanPhase.EDITING and (turn.position.has_escalated or turn.position.tier is Tier.FAST)
+    return "plan accepted; edits moved up to deep" if has_moved else "plan accepted; deep has the edits done sooner"
+
+
+def note_look(exchange: Exchange, end: LookEnd | None, words: str, before: str = "") -> None:
+    """Have the ledger say what became of a look, and of the objections before it (`acted on`, `waved off`)."""
+    decided = exchange.last(Decided)
+    if decided is not None:
+        decision = decided.decision
+        combined = "; ".join(filter(None, (decision.combined, words))) or None
+        look, before = end or decision.look, before or decision.look_before
+        exchange.amend(replace(decided, decision=replace(decision, combined=combined, look=look, look_before=before)))
+
+
+def say_combined(decision: Decision, words: str) -> Decision:
+    """The decision with what both tiers do, in its sentence too."""
+    because = decision.because
+    return replace(decision, combined=words, because=because if words in because else f"{words}; {because}")
