@@ -353,7 +353,7 @@ def test_every_function_of_the_road_can_be_said_aloud():
 # Lines and files of each room: what it had when this was last set, plus 3 %. Who needs more raises the row in the same commit
 # and says why at its end.
 BUDGETS = {
-    "cli": (12960, 82),
+    "cli": (13250, 83),
     "dialects": (9000, 70),
     "stores": (9420, 66),
     "edge": (5550, 42),

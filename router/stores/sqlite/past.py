@@ -32,7 +32,7 @@ from router.contract.past import (
     TurnsAsked,
     TurnsPage,
 )
-from router.contract.spending import Span
+from router.contract.spending import UNITS_PER_USD, Span
 from router.contract.words import PERSONS_KINDS, Outcome, Tier, TurnKind
 from router.stores.sqlite import pages, series, turn_pages
 from router.stores.sqlite.files import open_ledger
