@@ -375,7 +375,7 @@ BUDGETS = {
     "policies": (1615, 18),
     "screen": (1480, 10),
     "page": (1295, 9),
-    "settle": (579, 5),
+    "settle": (600, 5),
     "notices": (391, 4),
     "loop": (490, 9),
     "api": (197, 1),
