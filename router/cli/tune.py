@@ -243,7 +243,7 @@ def _write_table(taught: Taught | None, loaded: LoadedConfig, history: PastFiles
     record.write_table(path, merged.table)
     say(f"wrote {path}: {say_merged(merged)}. Restart a running router to use it")
     say("  to undo: tandem tune --undo")
-    if history.ledger is not None and loaded.config.ledger.keep_places:
+    if history.ledger is not None and loaded.config.ledger.keep_word_hashes:
         _keep_places(history, known)
     return True
 

@@ -28,7 +28,7 @@ _FIXED = (
     "shared.valkey.timeout_ms",
     "shared.valkey.prefix",
     "shared.secret",
-    "shared.when_blind",
+    "shared.on_store_outage",
     "shared.replica",
     "shared.postgres",
     "shared.postgres.url",
@@ -36,7 +36,7 @@ _FIXED = (
     "shared.postgres.connections",
     "ledger.path",
     "ledger.keep_days",
-    "ledger.keep_places",
+    "ledger.keep_word_hashes",
     "store.path",
     "keys",
 )

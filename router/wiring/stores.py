@@ -60,7 +60,7 @@ def keep_entries(loaded: LoadedConfig, ledger: SqliteWriter | None) -> EntryStor
     return SqliteEntries(
         ledger,
         keep_days=kept.keep_days,
-        keeps_places=kept.keep_places,
+        keeps_places=kept.keep_word_hashes,
         explain=explain_row,
         origin=shared.origin if shared is not None else None,
         is_forwarded=loaded.shared_postgres is not None,
