@@ -90,7 +90,7 @@ class Plan:
         if isinstance(self.adviser, Combiner):
             return self
         rules = replace(self.rules, policies=(*self.rules.policies, *self.combiners))
-        return replace(self, rules=rules, adviser=Combiner(self.combine, rules.rights, self.adviser))
+        return replace(self, rules=rules, adviser=Combiner(self.combine, rules, self.adviser))
 
     def pass_on(self, exchange: Exchange, passed: Passed, caller: Sink) -> Coroutine[Any, Any, Ending]:
         """Relay a request of an undecided route. Raises `NotPermitted` if its caller may not use the target."""

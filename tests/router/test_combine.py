@@ -7,7 +7,8 @@ from router.contract.combine import Combine, LookEnd
 from router.contract.facts import Decided, Settled
 from router.contract.opinions import Lean, Opinions
 from router.contract.words import Tier
-from tests.tools.exchanges import make_decided, make_decision, make_exchange
+from router.decide.opinions import Rules
+from tests.tools.exchanges import ECONOMICS, make_decided, make_decision, make_exchange
 
 ACCEPTED = "plan accepted; edits on fast until something fails"
 FAST = Opinions(leans=((PLAN_THEN_EDIT, Lean(-3.0, ACCEPTED)),))
@@ -15,7 +16,7 @@ FAST = Opinions(leans=((PLAN_THEN_EDIT, Lean(-3.0, ACCEPTED)),))
 
 def consider(opinions=FAST, terms=Combine(plan=True), **decision):  # noqa: B008  a frozen value
     decided = make_decided(decision=make_decision(opinions=opinions, **decision))
-    return Combiner(terms, None, None).consider(decided).decision
+    return Combiner(terms, Rules((), ECONOMICS, True, ""), None).consider(decided).decision
 
 
 def test_the_plans_state_is_what_the_decision_says_first():
