@@ -112,6 +112,14 @@ _SPENDING = f"""
 """  # noqa: S608  fixed names
 """Costs are rounded to integers first: a sum of floats depends on row order."""
 
+_LOOKS = f"""
+    SELECT sum(CAST(round(usd * {UNITS_PER_USD}) AS INTEGER)) FROM (
+        SELECT CASE
+            WHEN typeof(decision) = 'text' AND json_valid(decision) THEN json_extract(decision, '$.look.cost_usd')
+        END AS usd FROM entries WHERE at >= ? AND at < ? AND combined IS NOT NULL
+    ) WHERE usd BETWEEN 0 AND 1e12
+"""  # noqa: S608  fixed names
+
 _SPENT = """
     SELECT +caller, key, sum(cost_usd) FILTER (WHERE at >= ? AND at < ?),
         sum(cost_usd) FILTER (WHERE at >= ? AND at < ?), max(at)
@@ -201,6 +209,11 @@ class SqliteEntryReader:
     def read_spending(self, span: Span) -> dict[str, int]:
         with open_ledger(self.path) as database:
             return dict(database.execute(_SPENDING, span).fetchall())
+
+    def read_look_spending(self, span: Span) -> int:
+        """What looks came to, all callers together."""
+        with open_ledger(self.path) as database:
+            return int(database.execute(_LOOKS, span).fetchone()[0] or 0)
 
     def read_spent(self, day: Span, month: Span) -> list[CallerSums]:
         with open_ledger(self.path) as database:
