@@ -6,6 +6,7 @@ client has no call to run.
 
 import asyncio
 import re
+from functools import cached_property
 from itertools import pairwise
 
 import orjson
@@ -58,15 +59,15 @@ class HeldEnd:
     def is_holding(self) -> bool:
         return bool(self._end)
 
-    @property
+    @cached_property
     def text(self) -> str:
-        """The words of the answer so far. Reads all of it each time."""
+        """The words of the answer. Read once, when the end is held."""
         heard = hear(self._dialect, b"".join([*self._said, self._end]))
         return "".join(heard.texts) if heard is not None else ""
 
     @property
     def is_final(self) -> bool:
-        """Whether the end of an answer with text is held. Reads all of it each time."""
+        """Whether the end of an answer with text is held."""
         return self.is_holding and bool(self.text.strip())
 
     @property
