@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from router.contract.caller import SessionKey
+from router.contract.request import RequestView
 from router.contract.signals import SessionPosition, Turn
 from router.contract.words import Tier
 
@@ -133,7 +134,8 @@ class SessionSnapshot(Struct, frozen=True):
     name: tuple[str, int] | None = None
     """The exact model name to remember, and the index from which it counts."""
 
-    def annotate(self, turn: Turn) -> Turn:
+    def annotate(self, turn: Turn, _: RequestView) -> Turn:
+        """The turn with its place in the session."""
         if not self.has_wishes and not self.session:
             return replace(turn, position=self.position)
         return replace(

@@ -70,6 +70,7 @@ from router.wiring.registry import (
     BackgroundPolicy,
     BudgetPolicy,
     CredentialPolicy,
+    PlanThenEditPolicy,
     RightsPolicy,
     SubagentPolicy,
 )
@@ -303,6 +304,7 @@ def build_plan(
         adviser=_find_adviser(config, reachable, rules, state),
         shows_page=config.page,
         background=(BackgroundPolicy(),),
+        combiners=(PlanThenEditPolicy(),),
         jobs=structs.replace(
             config.jobs,
             takes_agents=config.delegation.runner is not None,
