@@ -357,7 +357,7 @@ BUDGETS = {
     "dialects": (9000, 70),
     "stores": (9420, 66),
     "edge": (5550, 42),
-    "contract": (6060, 44),
+    "contract": (6150, 44),
     "dispatch": (4900, 37),
     "past": (4220, 26),
     "config": (3700, 22),
