@@ -18,7 +18,8 @@ from router.screen.figures import UNKNOWN, count, day_and_clock, duration, money
 _TITLES = ("turns", "calls", "in", "out", "cost", "waited", "first")
 _KIND_TITLES = ("kind", "fast", "deep", "turns", "accepted", *(str(sign).replace("_", " ") for sign in Redone), "redone")
 _MOST_DAYS = 60
-_DAY, _MONTH, _CALLER, _KIND = "day", "month", "caller", "kind"
+_LOOK_TITLES = ("day", "looks", "fine", "objections", "acted on", "waved off", "no result", "seconds", "cost")
+_DAY, _MONTH, _CALLER, _KIND, _LOOK = "day", "month", "caller", "kind", "look"
 _SHOWN = ("client", "tier")
 """Tables that are always shown, after the days; the callers are shown on their own."""
 _SIDES = {"spent": "spent", "all_deep": "all on deep, about", "saved": "saved, about", "redone": "redone, {}"}
@@ -41,6 +42,7 @@ EXAMPLES = (
     "stats --since 2026-11-01 --markdown",
     "stats --by caller",
     "stats --by kind",
+    "stats --by look",
     "stats --url https://tandem.example:4000 --key-env TANDEM_KEY",
 )
 
@@ -49,18 +51,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_looking_arguments(parser)
     parser.add_argument(
         "--by",
-        choices=(_DAY, _MONTH, *_SHOWN, _CALLER, _KIND),
+        choices=(_DAY, _MONTH, *_SHOWN, _CALLER, _KIND, _LOOK),
         help="print only this table; callers are told apart by their keys (`keys:`, or `api_key: caller`); kind: how turns on "
-        "fast ended, by what they were about and the pair of targets",
+        "fast ended, by what they were about and the pair of targets; look: deep's looks at what fast did (`combine.look`)",
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the sums, the conclusion last."""
-    sums, savings, kinds = open_past(arguments).read_sums(arguments.since)
+    sums, savings, kinds, looks = open_past(arguments).read_sums(arguments.since)
     if not sums:
         raise nothing_found(arguments)
-    stats: Any = {**_sum_up(sums), "savings": savings, "kinds": kinds}
+    stats: Any = {**_sum_up(sums), "savings": savings, "kinds": kinds, "looks": looks}
     if arguments.json:
         print_json(stats)
     elif arguments.by == _KIND:
@@ -68,6 +70,11 @@ def run(arguments: argparse.Namespace) -> int:
             raise Ended(1, "no turn that Tandem sent to fast is known by its kind yet")
         rows = [_kind_cells(kind) for kind in kinds]
         print("\n".join(write_lines(_KIND_TITLES, rows, is_markdown=arguments.markdown, left=_KIND_TITLES[:3])))
+    elif arguments.by == _LOOK:
+        if not looks:
+            raise Ended(1, "deep has looked nothing over yet\n  hint: combine.look: auto in the config switches it on")
+        rows = [*map(_look_cells, looks), *([_look_cells(_total_looks(looks))] if len(looks) > 1 else [])]
+        print("\n".join(write_lines(_LOOK_TITLES, rows, is_markdown=arguments.markdown)))
     elif arguments.by is not None:
         titles = (arguments.by, *_TITLES, *(("fast", "deep", "errors") if arguments.by == _CALLER else ()))
         print("\n".join(write_lines(titles, _rows(stats, arguments.by), is_markdown=arguments.markdown)))
@@ -80,6 +87,18 @@ def _kind_cells(kind: Any) -> list[str]:
     counts = (f"{kind[name]:,}" for name in ("turns", "accepted", *map(str, Redone)))
     share = f"{100 * (1 - kind['accepted'] / kind['turns']):.0f} %"
     return [kind["kind"], kind["target"], kind["deep_target"] or UNKNOWN, *counts, share]
+
+
+def _look_cells(day: Any) -> list[str]:
+    no_result = day["looks"] - day["fine"] - day["objections"]
+    counts = (day["looks"], day["fine"], day["objections"], day["acted_on"], day["waved_off"], no_result)
+    return [day["day"], *(f"{number:,}" for number in counts), f"{day['seconds']:.1f}", money(day["cost_usd"])]
+
+
+def _total_looks(days: Sequence[Any]) -> JsonObject:
+    costs = [day["cost_usd"] for day in days if day["cost_usd"] is not None]
+    counted = {name: sum(day[name] for day in days) for name in days[0] if name not in ("day", "cost_usd")}
+    return {"day": "total", **counted, "cost_usd": sum(costs) if costs else None}
 
 
 def _sum_up(calls: Sequence[CallSums]) -> JsonObject:

@@ -46,7 +46,8 @@ def _read_sessions(ledger: SqliteEntryReader, asked: Query) -> JsonObject:
 def _read_sums(ledger: SqliteEntryReader, asked: Query) -> JsonObject:
     calls: list[Json] = [{**row._asdict()} for row in ledger.read_sums(asked.since, asked.caller)]
     savings = add_up(ledger, asked.since, asked.caller)
-    return {"calls": calls, "savings": savings.as_json(), "kinds": savings.kinds.as_json()}
+    looks: list[Json] = [{**row._asdict()} for row in ledger.read_looks(asked.since, asked.caller)]
+    return {"calls": calls, "savings": savings.as_json(), "kinds": savings.kinds.as_json(), "looks": looks}
 
 
 def _find_turn(ledger: SqliteEntryReader, asked: Query) -> JsonObject:

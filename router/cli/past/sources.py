@@ -71,10 +71,13 @@ class Past:
     def read_sessions(self, since: float, limit: int, caller: str | None) -> list[SessionSums]:
         return _rows(SessionSums, self._ask("sessions", Query(since, limit, caller))["sessions"])
 
-    def read_sums(self, since: float) -> tuple[list[CallSums], JsonObject, list[JsonObject]]:
-        """The sums, what Tandem was worth, and how turns on fast ended (`past.savings`); an older router does not know that."""
+    def read_sums(self, since: float) -> tuple[list[CallSums], JsonObject, list[JsonObject], list[JsonObject]]:
+        """The sums, what Tandem was worth, how turns on fast ended (`past.savings`), and deep's looks at them (`LookSums`).
+
+        An older router does not know the last two.
+        """
         told = self._ask("sums", Query(since))
-        return _rows(CallSums, told["calls"]), told["savings"], told.get("kinds", [])
+        return _rows(CallSums, told["calls"]), told["savings"], told.get("kinds", []), told.get("looks", [])
 
     def read_redone(self, since: float) -> JsonObject:
         """The part of the savings; empty from an older router."""
