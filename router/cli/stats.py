@@ -8,7 +8,7 @@ from router.cli import Ended
 from router.cli.common import print_json
 from router.cli.past.looking import add_looking_arguments, nothing_found, open_past
 from router.cli.tables import write_lines
-from router.contract.past import CallSums
+from router.contract.past import CallSums, LookSums
 from router.contract.request import JsonObject
 from router.contract.words import Tier
 from router.past.savings import MAX_CALLS
@@ -59,10 +59,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the sums, the conclusion last."""
-    sums, savings, kinds, looks = open_past(arguments).read_sums(arguments.since)
+    past = open_past(arguments)
+    if arguments.by == _LOOK:
+        return _print_looks(past.read_looks(arguments.since), arguments)
+    sums, savings, kinds = past.read_sums(arguments.since)
     if not sums:
         raise nothing_found(arguments)
-    stats: Any = {**_sum_up(sums), "savings": savings, "kinds": kinds, "looks": looks}
+    stats: Any = {**_sum_up(sums), "savings": savings, "kinds": kinds}
     if arguments.json:
         print_json(stats)
     elif arguments.by == _KIND:
@@ -70,11 +73,6 @@ def run(arguments: argparse.Namespace) -> int:
             raise Ended(1, "no turn that Tandem sent to fast is known by its kind yet")
         rows = [_kind_cells(kind) for kind in kinds]
         print("\n".join(write_lines(_KIND_TITLES, rows, is_markdown=arguments.markdown, left=_KIND_TITLES[:3])))
-    elif arguments.by == _LOOK:
-        if not looks:
-            raise Ended(1, "deep has looked nothing over yet\n  hint: combine.look: auto in the config switches it on")
-        rows = [*map(_look_cells, looks), *([_look_cells(_total_looks(looks))] if len(looks) > 1 else [])]
-        print("\n".join(write_lines(_LOOK_TITLES, rows, is_markdown=arguments.markdown)))
     elif arguments.by is not None:
         titles = (arguments.by, *_TITLES, *(("fast", "deep", "errors") if arguments.by == _CALLER else ()))
         print("\n".join(write_lines(titles, _rows(stats, arguments.by), is_markdown=arguments.markdown)))
@@ -89,16 +87,28 @@ def _kind_cells(kind: Any) -> list[str]:
     return [kind["kind"], kind["target"], kind["deep_target"] or UNKNOWN, *counts, share]
 
 
-def _look_cells(day: Any) -> list[str]:
-    no_result = day["looks"] - day["fine"] - day["objections"]
-    counts = (day["looks"], day["fine"], day["objections"], day["acted_on"], day["waved_off"], no_result)
-    return [day["day"], *(f"{number:,}" for number in counts), f"{day['seconds']:.1f}", money(day["cost_usd"])]
+def _print_looks(days: list[LookSums], arguments: argparse.Namespace) -> int:
+    if not days:
+        raise Ended(1, "deep has looked nothing over in that time\n  hint: combine.look: auto in the config switches it on")
+    if arguments.json:
+        print_json({"looks": [day._asdict() for day in days]})
+        return 0
+    rows = [_look_cells(day) for day in (*days, _total_looks(days))[: None if len(days) > 1 else 1]]
+    print("\n".join(write_lines(_LOOK_TITLES, rows, is_markdown=arguments.markdown)))
+    return 0
 
 
-def _total_looks(days: Sequence[Any]) -> JsonObject:
-    costs = [day["cost_usd"] for day in days if day["cost_usd"] is not None]
-    counted = {name: sum(day[name] for day in days) for name in days[0] if name not in ("day", "cost_usd")}
-    return {"day": "total", **counted, "cost_usd": sum(costs) if costs else None}
+def _look_cells(day: LookSums) -> list[str]:
+    no_result = day.looks - day.fine - day.objections
+    counts = (day.looks, day.fine, day.objections, day.acted_on, day.waved_off, no_result)
+    return [day.day, *(f"{number:,}" for number in counts), f"{day.seconds:.1f}", money(day.cost_usd)]
+
+
+def _total_looks(days: list[LookSums]) -> LookSums:
+    costs = [day.cost_usd for day in days if day.cost_usd is not None]
+    looks, fine, objections, acted_on, waved_off = (sum(counts) for counts in zip(*(day[1:6] for day in days), strict=True))
+    seconds = sum(day.seconds for day in days)
+    return LookSums("total", looks, fine, objections, acted_on, waved_off, seconds, sum(costs) if costs else None)
 
 
 def _sum_up(calls: Sequence[CallSums]) -> JsonObject:

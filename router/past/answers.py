@@ -46,8 +46,12 @@ def _read_sessions(ledger: SqliteEntryReader, asked: Query) -> JsonObject:
 def _read_sums(ledger: SqliteEntryReader, asked: Query) -> JsonObject:
     calls: list[Json] = [{**row._asdict()} for row in ledger.read_sums(asked.since, asked.caller)]
     savings = add_up(ledger, asked.since, asked.caller)
-    looks: list[Json] = [{**row._asdict()} for row in ledger.read_looks(asked.since, asked.caller)]
-    return {"calls": calls, "savings": savings.as_json(), "kinds": savings.kinds.as_json(), "looks": looks}
+    return {"calls": calls, "savings": savings.as_json(), "kinds": savings.kinds.as_json()}
+
+
+def _read_looks(ledger: SqliteEntryReader, asked: Query) -> JsonObject:
+    """Apart from the sums: every decision of the span is searched."""
+    return {"looks": [{**row._asdict()} for row in ledger.read_looks(asked.since, asked.caller)]}
 
 
 def _find_turn(ledger: SqliteEntryReader, asked: Query) -> JsonObject:
@@ -64,5 +68,6 @@ QUESTIONS: dict[str, Question] = {
     "turns": _read_turns,
     "sessions": _read_sessions,
     "sums": _read_sums,
+    "looks": _read_looks,
     "turn": _find_turn,
 }

@@ -233,7 +233,7 @@ def test_looks_are_counted_by_day_with_what_became_of_their_objections(home, cap
 
     assert main(["stats", "--by", "look"]) == 0
     _, first, second, total = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert main(["stats", "--json"]) == 0
+    assert main(["stats", "--by", "look", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)["looks"]
 
     assert first[1:] == ["1", "1", "0", "0", "0", "0", "2.5", "$0.010"]
