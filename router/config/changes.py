@@ -15,7 +15,7 @@ from router.contract.block import Block
 from router.contract.keys import KeyRing
 from router.contract.rights import Rights
 
-_FIXED = (
+FIXED = (
     "server.host",
     "server.port",
     "server.tls",
@@ -172,7 +172,7 @@ def _differing(old: Flat, new: Flat) -> list[str]:
 
 
 def _is_fixed(path: str) -> bool:
-    return path in _FIXED
+    return path in FIXED
 
 
 def _say_setting(path: str, old: Flat, new: Flat) -> str:

@@ -119,8 +119,8 @@ class LedgerSettings(Settings):
     keep_text: bool = False
     """Whether prompts and answers are kept. Off: the ledger holds no text, but see `keep_word_hashes`."""
     keep_word_hashes: bool = True
-    """Whether hashes of words are kept: of the newest 100 turns for a day, and of turns marked with `tandem wrong`. Marks teach
-    from them. Anyone with the file and a word list can recover the words. Off: marks teach nothing."""
+    """Whether hashes of words are kept: of each caller's newest 100 turns for a day, and of turns marked with `tandem wrong`.
+    Marks teach from them. Anyone with the file and a word list can recover the words. Off: marks teach nothing."""
     keep_days: int = Field(default=31, ge=1, le=3_650)
     """Older entries are deleted. A monthly budget needs 31."""
 

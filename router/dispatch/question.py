@@ -49,6 +49,7 @@ async def ask(
     *,
     max_tokens: int = MAX_TOKENS,
     headers: Mapping[str, str] = {},
+    is_look: bool = False,
 ) -> Asked:
     """`permit` is needed for a target with a quota. Always noted as a fact; a caller who leaves closes the call.
 
@@ -79,7 +80,7 @@ async def ask(
         now, is_used = clock(), is_billed(answer.status or None, error)
         usage = measure_usage(Operation.CREATE, usage, estimate_tokens(words), 0, is_billed=is_used)
         cost, seconds = cost_of(usage, target.price), round(now - opened_at, 4)
-        row = Attempt(target.name, answer.status or None, code or None, seconds, usage, cost, is_question=True)
+        row = Attempt(target.name, answer.status or None, code or None, seconds, usage, cost, is_question=True, is_look=is_look)
         exchange.note(ended := QuestionEnded(now, target, row, error, usage, None, opened_at))
         if permit is not None:
             permit.settle((ended,), now)

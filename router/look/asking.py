@@ -11,6 +11,7 @@ from router.contract.credential import credential_for
 from router.contract.errors import TandemError
 from router.contract.exchange import Exchange
 from router.contract.facts import Decided, QuestionEnded
+from router.contract.opinions import BUDGET
 from router.contract.secret import UPSTREAM_KEY
 from router.contract.spending import as_units
 from router.contract.stores import StoreUnusable
@@ -63,7 +64,8 @@ class Asker:
         A plan may not: it gets only what its client sent.
         """
         decision = decided.decision
-        ruled_out = {opinion.target for _, opinion in decision.opinions.ruled_out if opinion.tokens is None}
+        # A look is shorter than an answer: windows and budgets that have no room for one may have room for it.
+        ruled_out = {out.target for policy, out in decision.opinions.ruled_out if out.tokens is None and policy != BUDGET}
         open_now = {
             name: status
             for name, status in decision.signals.statuses.items()
@@ -130,6 +132,7 @@ class Asker:
             permit,
             max_tokens=TOKENS_OUT,
             headers=headers,
+            is_look=True,
         )
 
     def _bound(self, target: Target, prompt_tokens: int) -> int:

@@ -17,6 +17,7 @@ from router.config.faults import ConfigError, Fault, Known
 from router.config.load import LoadedConfig
 from router.config.models import SHIPPED_MODELS, Config
 from router.contract.caller import LOCAL
+from router.contract.combine import LookWhen
 from router.contract.exchange import Exchange, Link, Observer, Observers, Part
 from router.contract.keys import OWN_ID, Key, digest_of, make_key
 from router.contract.opinions import Policy
@@ -260,7 +261,8 @@ def _limit_callers(
         budgets.follow(Terms(rights, find_zone(settings.time_zone), settings.warn_at, added))
     if state.shared is not None:
         is_limited = any(own.is_limited for own in (rights or {}).values())
-        state.shared.has_limits = is_limited or any(plan.target.quota is not None for plan in loaded.targets)
+        has_quotas = any(plan.target.quota is not None for plan in loaded.targets)
+        state.shared.has_limits = is_limited or has_quotas or loaded.combine.look.when is not LookWhen.OFF
     return CallerLimits(rights, state.rates, budgets, list_hooks(policies))
 
 

@@ -2,11 +2,13 @@
 
 import asyncio
 import json
+from datetime import UTC, datetime
 
 import pytest
 
 from tests.tools.http import call
-from tests.tools.running import two_targets
+from tests.tools.keyed import KEYS, Callers
+from tests.tools.running import running, two_targets
 from tests.tools.upstream import CHAT_ANSWER, GOOD_CHAT_STREAM, SEEN_CHAT_STREAM, answer_json, silent, stream
 from tests.tools.waiting import later, until
 
@@ -17,9 +19,15 @@ BLOCK = "deep looked this over:\n1) `src/app.py`, line 3: “total is None” (l
 QUESTION = b"Look it over before the person builds on it"
 
 
+LOOK_USD = (1_000 * 3 + 300 * 30) / 1e6
+
+
 def saying(text):
+    """An answer of deep's that costs `LOOK_USD`."""
     message = {"role": "assistant", "content": text if isinstance(text, str) else json.dumps(text)}
-    return answer_json({**CHAT_ANSWER, "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]})
+    usage = {"prompt_tokens": 1_000, "completion_tokens": 300, "total_tokens": 1_300}
+    choices = [{"index": 0, "message": message, "finish_reason": "stop"}]
+    return answer_json({**CHAT_ANSWER, "choices": choices, "usage": usage})
 
 
 def edited(ask="fix the typo in this line: retrun x", **more) -> dict:
@@ -70,7 +78,7 @@ async def test_objections_are_added_to_fasts_answer_and_the_row_says_so(build, u
     assert (row["tier"], row["target"], row["combined"]) == ("fast", "spark", "deep looked it over: 1 objection")
     look, (served, looked) = json.loads(row["decision"])["look"], json.loads(row["attempts"])
     assert (look["target"], look["end"], look["objections"]) == ("sage", "objections", 1)
-    assert look["cost_usd"] == looked["cost_usd"] == pytest.approx((5 * 3 + 2 * 30) / 1e6)
+    assert look["cost_usd"] == looked["cost_usd"] == pytest.approx(LOOK_USD)
     assert row["cost_usd"] == pytest.approx(served["cost_usd"] + looked["cost_usd"])
 
 
@@ -95,16 +103,71 @@ async def test_a_deep_target_that_is_silent_holds_the_end_for_max_seconds(build,
     assert json.loads(row["decision"])["look"]["seconds"] <= 0.5
 
 
-async def test_looks_of_a_day_cost_no_more_than_daily_usd_also_after_a_restart(build, other_upstream, tmp_path):
-    tandem = await build("{look: {when: always, daily_usd: 0.02}}")
-    for number in range(60):
-        await ask(tandem, edited(f"fix the typo in line {number}: retrun x", stream=True))
+async def test_looks_of_a_day_cost_no_more_than_daily_usd_also_after_a_restart(upstream, other_upstream, tmp_path):
+    upstream.scripts, other_upstream.scripts = [stream(*GOOD_CHAT_STREAM)], [saying(OBJECTION)]
+    zone = f"Etc/GMT{datetime.now(UTC).hour - 12:+d}"  # about noon there: no day ends during the test
+    extra = f"combine: {{look: {{when: always, daily_usd: 0.05}}}}\nbudgets: {{time_zone: {zone}}}"
+    config = two_targets(upstream.base_url, other_upstream.base_url, **PRICES, extra=extra)
+    asked = []
+    for run in range(2):
+        async with running(config, tmp_path) as tandem:
+            for number in range(10):
+                await ask(tandem, edited(f"fix the typo {run} in line {number:03}: retrun x", stream=True))
+            rows = await tandem.entries(10 * (run + 1))
+            asked.append(len(other_upstream.seen))
 
-    rows = await tandem.entries(60)
     looks = [json.loads(row["decision"])["look"] for row in rows]
-    assert len(other_upstream.seen) == sum(look["end"] == "objections" for look in looks) > 5
-    assert sum(look.get("cost_usd") or 0.0 for look in looks) <= 0.02
-    assert looks[-1]["end"] == "over budget"
+    assert asked[0] == sum(look["end"] == "objections" for look in looks[:10])
+    assert 0 < asked[0] < 10
+    assert asked[1] == asked[0]
+    assert {look["end"] for look in looks[10:]} == {"over budget"}
+    assert sum(look.get("cost_usd") or 0.0 for look in looks) <= 0.05
+
+
+async def test_a_look_is_paid_from_its_callers_budget_and_counted_once(start, upstream, other_upstream, tmp_path):
+    upstream.scripts, other_upstream.scripts = [stream(*GOOD_CHAT_STREAM)], [saying(OBJECTION)]
+    callers = Callers(tmp_path, ada={"daily_usd": 5}, bob={"daily_usd": 0.012})
+    extra = f"combine: {{look: always}}{KEYS}"
+    tandem = await start(two_targets(upstream.base_url, other_upstream.base_url, **PRICES, extra=extra))
+
+    await ask(tandem, edited("fix the typo: retrun x", stream=True), **callers["ada"])
+    await ask(tandem, edited("fix the typo: retrun x", stream=True), **callers["bob"])
+
+    rows = {row["caller"]: row for row in await tandem.entries(2)}
+    spent = tandem.house.state.budgets.picture("ada")["day"]
+    assert rows["ada"]["combined"] == "deep looked it over: 1 objection"
+    assert spent["spent_usd"] == pytest.approx(rows["ada"]["cost_usd"])
+    assert spent["held_usd"] == 0
+    assert rows["bob"]["combined"] == "deep did not look it over: there is too little left of a budget"
+    assert len(other_upstream.seen) == 1
+
+
+async def test_a_key_that_may_not_combine_or_is_not_for_deep_gets_no_look(start, upstream, other_upstream, tmp_path):
+    upstream.scripts, other_upstream.scripts = [stream(*GOOD_CHAT_STREAM)], [saying(OBJECTION)]
+    callers = Callers(tmp_path, ada={"may_combine": False}, bob={"tiers": ["fast"]})
+    extra = f"combine: {{look: always}}{KEYS}"
+    tandem = await start(two_targets(upstream.base_url, other_upstream.base_url, **PRICES, extra=extra))
+
+    for caller in ("ada", "bob"):
+        assert (await ask(tandem, **callers[caller])).body == SEEN_CHAT_STREAM
+
+    assert other_upstream.seen == []
+
+
+async def test_the_look_uses_the_callers_own_key_and_keeps_it_nowhere(start, upstream, other_upstream, tmp_path):
+    upstream.scripts, other_upstream.scripts = [stream(*GOOD_CHAT_STREAM)], [saying(OBJECTION)]
+    own = {"fast_extra": "api_key: caller,", "deep_extra": "api_key: caller,"}
+    extra = "combine: {look: {when: always, tell: later}}"
+    tandem = await start(two_targets(upstream.base_url, other_upstream.base_url, **own, extra=extra))
+
+    await ask(tandem, authorization="Bearer canary-key-of-the-caller")
+
+    await until(lambda: tandem.house.state.ended_jobs.list_all())
+    assert other_upstream.seen[0].headers["authorization"] == "Bearer canary-key-of-the-caller"
+    assert "x-tandem-upstream-key" not in other_upstream.seen[0].headers
+    await tandem.entries(2)
+    kept = [path for path in tmp_path.rglob("*") if path.is_file() and b"canary-key" in path.read_bytes()]
+    assert kept == []
 
 
 async def test_a_prompt_of_the_operators_own_takes_the_place_of_the_question(build, other_upstream, tmp_path):
@@ -127,7 +190,7 @@ async def test_later_the_answer_ends_at_once_and_a_job_tells_the_session(build, 
     assert answered["combined"] is None
     assert (looked["tier"], looked["turn_kind"], looked["combined"]) == ("deep", "side", "deep looked it over: 1 objection")
     assert (looked["session"], looked["caller"]) == (answered["session"], answered["caller"])
-    assert looked["cost_usd"] == pytest.approx((5 * 3 + 2 * 30) / 1e6)
+    assert looked["cost_usd"] == pytest.approx(LOOK_USD)
     await until(lambda: tandem.house.state.ended_jobs.list_all())
     named = (await ask(tandem, edited("and what does it do?", stream=True))).headers["x-tandem-jobs"]
     job, _, state = named.partition("=")

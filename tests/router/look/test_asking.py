@@ -196,3 +196,4 @@ def test_a_target_that_a_policy_rules_out_does_not_look_but_one_whose_window_is_
 
     assert choose(stand(deep()), ruled_out=[("own", private)]) is None
     assert choose(stand(deep()), ruled_out=[("window", small)]).target.name == "sage"
+    assert choose(stand(deep()), ruled_out=[("budget", private)]).target.name == "sage"
