@@ -77,8 +77,16 @@ class Router:
         reachable = {"spark": self.spark, "sage": self.sage}
         terms = LookTerms(tell=tell, daily_usd=daily_usd, max_seconds=max_seconds)
         asker = Asker(reachable, NO_LIMITS, self.looks, daily_usd, self.clock)
+        self.objected = []
         looker = Looker(
-            terms, asker, self.looks, self.clock, running=self.running, new_id=lambda: "req_look", keep_job=self._keep
+            terms,
+            asker,
+            self.looks,
+            self.clock,
+            running=self.running,
+            new_id=lambda: "req_look",
+            keep_job=self._keep,
+            note_objections=self.objected.append,
         )
         self.dispatcher = LookingDispatcher(reachable, looker, max_response_bytes=1 << 20, clock=self.clock)
         self.live = LiveStatistics()
