@@ -1,5 +1,7 @@
 """Works out the figures of how-it-works/time-and-quality.md, writes them into the page, and draws its two pictures.
 
+Also writes the table of models that `tandem check` and `tandem init` read.
+
     .venv/bin/python docs/draw_time_and_quality.py FOLDER
 
 FOLDER holds the public results, task by task, as CSV files. They are not part of the project: the page names where they come
@@ -35,12 +37,15 @@ from pair_outcomes import (
     run_both,
     total,
     weigh_every_pair,
+    write_table,
 )
 from pair_pictures import draw_by_check, draw_by_pair
 
 HERE = Path(__file__).resolve().parent / "how-it-works"
 PAGE = HERE / "time-and-quality.md"
 BY_CHECK, BY_PAIR = HERE / "time-and-quality.svg", HERE / "where-two-tiers-pay.svg"
+TABLE = HERE.parents[1] / "router" / "cli" / "setup" / "outcomes.yaml"
+VERIFIED = "swebench-verified-mini-swe-agent.csv"
 RESCUE_BY_COMPLAINT, RESCUE_BY_OUTCOME = Check(0.08, 0.047), Check(0.304, 0.152)
 """What Tandem's rescue notices in turns of 30 calls and more: its share of the turns that went wrong, and of those that did
 not. By what the person said next, and by runs whose outcome is known. Not worked out here: write the figures that
@@ -54,7 +59,7 @@ _BLOCK = re.compile(r"(<!-- figures: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 def compute(folder: Path) -> tuple[dict[str, str], dict[Path, str]]:
     """What the page states, by the name of its block, and the pictures."""
-    verified = read_rows(folder, "swebench-verified-mini-swe-agent.csv")
+    verified = read_rows(folder, VERIFIED)
     every_pair = weigh_every_pair(verified)
     blocks = {
         "assumptions": say_assumptions(len(verified)),
@@ -263,6 +268,7 @@ def main(folder: Path) -> None:
     PAGE.write_text(fill(PAGE.read_text(encoding="utf-8"), blocks), encoding="utf-8")
     for path, picture in pictures.items():
         path.write_text(picture, encoding="utf-8")
+    TABLE.write_text(write_table(read_rows(folder, VERIFIED)), encoding="utf-8")
     print("\n\n".join(f"{name}:\n{text}" for name, text in blocks.items()))
 
 

@@ -1,4 +1,4 @@
-"""Writes docs/reference from the code. `python docs/generate.py` after a change; a test fails when they differ."""
+"""Writes docs/reference, and facts on other pages, from the code. Run it after a change: a test fails when they differ."""
 
 import argparse
 import inspect
@@ -7,6 +7,8 @@ import re
 import sys
 from collections.abc import Collection, Mapping
 from pathlib import Path
+
+from facts import FACTS, fill, pages
 
 from router.cli import COMMANDS, RENAMED, fill_parser
 from router.config import key_file, models
@@ -187,7 +189,8 @@ def errors_page() -> str:
         "| --- | --- | --- |",
         f"| `{errors.TandemError.code}` | 500 | A bug in Tandem, reported without details. |",
     ]
-    return page("Error codes", *intro, *error_rows(errors.TandemError))
+    faulty = "| `config_faulty` | 422 | A reload found faults in the config, listed in `faults`. Nothing was changed. |"
+    return page("Error codes", *intro, faulty, *error_rows(errors.TandemError))
 
 
 def headers_page() -> str:
@@ -302,7 +305,8 @@ def ledger_page() -> str:
         for name, (kind, _) in column_types().items()
         if name not in scripted
     ]
-    schema = "\n\n".join([*(script.rstrip() for script in LEDGER), *added])
+    scripts = [re.sub(r" *-- SERVED, .*", "", script).rstrip() for script in LEDGER]  # not all that there are: see below
+    schema = "\n\n".join([*scripts, *added])
     return page(
         "Ledger",
         "One SQLite file (`ledger.path`), readable by its owner alone. The router writes it; query it as you like:",
@@ -314,6 +318,8 @@ def ledger_page() -> str:
         "```sql",
         schema,
         "```",
+        "",
+        f"`outcome` is {FACTS['outcomes']().replace(' and ', ' or ')}.",
         "",
         "`PRAGMA user_version` is the version of this schema. A Tandem with a newer schema migrates the file when it starts,",
         "in one transaction, and keeps a copy of the file as it was, named after the first new version: `tandem.db.before-4`",
@@ -449,6 +455,11 @@ PAGES = {
 
 
 def main() -> None:
+    for path in pages():
+        old = path.read_text(encoding="utf-8")
+        if (new := fill(old)) != old:
+            path.write_text(new, encoding="utf-8")
+            print(f"wrote {path.relative_to(HERE.parent)}", file=sys.stderr)
     for name, write in PAGES.items():
         (HERE / "reference" / name).write_text(write(), encoding="utf-8")
         print(f"wrote docs/reference/{name}", file=sys.stderr)

@@ -23,6 +23,19 @@ PAIRS = (
 )
 """The pairs that the page shows one by one."""
 
+BOARD = "SWE-bench Verified with mini-SWE-agent"
+SOURCE = "the repository of swe-bench.github.io at f1176b6, data/leaderboards.json"
+WORKED_OUT = "2026-11-18"
+"""The day on which the table of models was last worked out from the source."""
+NAMES = {
+    "opus-4.5": "claude-opus-4.5",
+    "sonnet-4.5": "claude-sonnet-4.5",
+    "opus-4": "claude-opus-4",
+    "sonnet-4": "claude-sonnet-4",
+    "qwen3-coder-480b": "qwen3-coder-480b-a35b-instruct",
+}
+"""Models that their providers call by another name than the board."""
+
 Row = dict[str, str]
 
 
@@ -118,6 +131,22 @@ def weigh_every_pair(rows: Sequence[Row]) -> list[Pair]:
         for deep in models
         if solved[fast] < solved[deep]
     ]
+
+
+def write_table(rows: Sequence[Row]) -> str:
+    """The table that `tandem check` and `tandem init` read: each model's score and calls."""
+    lines = [
+        "# How models did on a public board, for `tandem check` and `tandem init`. Written by docs/draw_time_and_quality.py.",
+        f"# One run of each of {len(rows)} tasks; boards are contaminated, and agents' versions differ between rows.",
+        f"name: {BOARD}",
+        f"source: {SOURCE}",
+        f'worked_out: "{WORKED_OUT}"',
+        "models:",
+    ]
+    for model in (column.removesuffix(":ok") for column in rows[0] if column.endswith(":ok")):
+        solved, calls = (total(rows, f"{model}:{what}") / len(rows) for what in ("ok", "calls"))
+        lines.append(f"  {NAMES.get(model, model).replace('.', '-')}: {{solved: {solved:.3f}, calls: {calls:.1f}}}")
+    return "\n".join([*lines, ""])
 
 
 def rank(scored: Sequence[tuple[float, bool]]) -> float:

@@ -12,9 +12,10 @@ from router.contract.request import RequestView
 from router.contract.rescue import SHIPPED
 from router.contract.signals import SessionPosition, Signals, Trajectory, Turn
 from router.contract.target import Speed, TargetStatus
-from router.contract.words import Tier, TurnKind
+from router.contract.words import PlanPhase, Tier, TurnKind
 
 _wait_of = attrgetter("wait_seconds")
+_FAST, _DEEP, _COMPACTION = Tier.FAST, Tier.DEEP, TurnKind.COMPACTION
 _CHARS_PER_TOKEN = 4
 _TOLD_COLD_TOKENS = 1_000
 _GROWN_EDITS, _GROWN_FILES, _GROWN_TOKENS, _GROWN_CALLS = 5, 4, 6_000, 20
@@ -44,7 +45,7 @@ class BoundaryConfig(PolicyConfig):
 
 
 class BoundaryPolicy:
-    """A turn moves up on evidence and down only at a boundary. Compaction stays on its session's tier."""
+    """A turn moves up on evidence and down only at a boundary: its end, or an accepted plan. Compaction stays on its tier."""
 
     name: ClassVar[str] = "boundary"
     Config: ClassVar[type[PolicyConfig]] = BoundaryConfig
@@ -56,22 +57,24 @@ class BoundaryPolicy:
         turn, position = signals.turn, signals.turn.position
         is_grown = turn.goes_on and _may_move(position) and _has_grown(turn.trajectory)
         if is_grown and self._is_sooner_done_on_deep(signals):
-            return (Insist(_say_move(signals), Rank.RUNNING_TURN, tier=Tier.DEEP, yields=True),)
+            return (Insist(_say_move(signals), Rank.RUNNING_TURN, tier=_DEEP, yields=True),)
         if position.tier is None:
             return ()
-        if turn.kind is TurnKind.COMPACTION:
+        if turn.kind is _COMPACTION:
             own = (status.target for status in signals.of_tier(position.tier))
-            if position.tier is Tier.DEEP and has_plan(own, request.headers, request.dialect):
+            if position.tier is _DEEP and has_plan(own, request.headers, request.dialect):
                 return ()  # `side_request` sends it to fast
             return (_stay(position.tier, f"compaction stays with its session on {position.tier}"),)
         if not position.is_running or self._is_closed(signals, position.tier):
             return ()
-        if position.has_escalated and position.tier is Tier.DEEP:
+        if turn.plan is not None and _begins_work(turn):
+            return ()
+        if position.has_escalated and position.tier is _DEEP:
             return (_stay(position.tier, _say_stays_up(turn)),)
-        if position.tier is Tier.FAST and self._is_in_trouble(signals):
+        if position.tier is _FAST and self._is_in_trouble(signals):
             return ()
         trajectory = turn.trajectory
-        if position.tier is Tier.DEEP and trajectory.is_green:
+        if position.tier is _DEEP and trajectory.is_green:
             return (Lean(self._config.green_log_odds, "the tests have just passed"),)
         stays = f"{_say_where(turn)} a turn on {position.tier}"
         return (_stay(position.tier, f"{stays}; moving it up would take longer" if is_grown else stays),)
@@ -82,7 +85,7 @@ class BoundaryPolicy:
         A failure costs the person's time, and the work so far is done again on deep. Moving costs the hop, reading what deep
         has not cached, and deep's slower pace.
         """
-        fast, deep = _soonest(signals, Tier.FAST), _soonest(signals, Tier.DEEP)
+        fast, deep = _soonest(signals, _FAST), _soonest(signals, _DEEP)
         if deep is None or deep.wait_seconds > self._config.longest_wait_seconds:
             return False
         trajectory, slow = signals.turn.trajectory, deep.speed
@@ -108,8 +111,15 @@ class BoundaryPolicy:
         )
 
 
+def _begins_work(turn: Turn) -> bool:
+    """Whether a running turn begins to plan, or to carry out its plan: that is a boundary too."""
+    if turn.position.was_asked_for:
+        return False
+    return turn.plan is PlanPhase.ACCEPTED or (turn.plan is PlanPhase.PLANNING and turn.position.tier is _FAST)
+
+
 def _may_move(position: SessionPosition) -> bool:
-    return position.tier is not Tier.DEEP and not position.was_asked_for
+    return position.tier is not _DEEP and not position.was_asked_for
 
 
 def _has_grown(trajectory: Trajectory) -> bool:
@@ -152,7 +162,7 @@ def _say_stays_up(turn: Turn) -> str:
 
 
 def _say_move(signals: Signals) -> str:
-    trajectory, deep = signals.turn.trajectory, _soonest(signals, Tier.DEEP)
+    trajectory, deep = signals.turn.trajectory, _soonest(signals, _DEEP)
     cold = _cold_tokens(signals, deep) if deep else 0
     cost = f"; {cold / 1000:.0f}k tokens to read again" if cold >= _TOLD_COLD_TOKENS else ""
     # Of a turn that is not remembered nobody knows where it was.

@@ -120,7 +120,7 @@ class House:
         live = state.live
         now = self.clock()
         statuses = live.statuses(plan.targets, now)
-        signals = read_signals(view, session.annotate(turn), alias, statuses, state.calibration)
+        signals = read_signals(view, plan.annotate(session, turn, view), alias, statuses, state.calibration)
         signals = live.apply_limits(signals, view, now)
         if is_long := approaches_a_limit(signals):
             worth = partial(worth_of_a_count, rules, view, is_awaited=exchange is not None)

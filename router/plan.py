@@ -1,6 +1,6 @@
 """What a config makes (`Plan`, swapped whole) and what outlives it (`State`)."""
 
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,7 +16,8 @@ from router.contract.opinions import Policy
 from router.contract.relay import Sink, Upstream
 from router.contract.request import RequestView
 from router.contract.rights import rights_in
-from router.contract.signals import TokenCounter
+from router.contract.session import SessionSnapshot
+from router.contract.signals import TokenCounter, Turn
 from router.contract.stores import EntryStore, ResponseStore
 from router.contract.target import Target
 from router.contract.words import PassedRoute, Tier
@@ -27,6 +28,7 @@ from router.dispatch.live.statistics import LiveStatistics
 from router.limits.budgets import Budgets
 from router.limits.callers import NO_LIMITS, CallerLimits
 from router.limits.rates import CallerRates
+from router.look.looks import Looks
 from router.loop.speedups import Speedups
 from router.loop.stalls import LoopWatch
 from router.responses.repeats import Repeats
@@ -79,6 +81,10 @@ class Plan:
     """What both tiers do for a task, unless a request says otherwise."""
     combiners: tuple[Policy, ...] = ()
     """Additional policies where both tiers work on one task."""
+    looking: Dispatcher | None = None
+    """The dispatcher that has deep look over what fast did."""
+    annotate: Callable[[SessionSnapshot, Turn, RequestView], Turn] = SessionSnapshot.annotate
+    """Gives a turn its place in its session, and how far its plan is where both tiers may work on one task."""
 
     def for_background(self) -> "Plan":
         """The plan for requests with `background: true`; others pay nothing for it."""
@@ -90,7 +96,8 @@ class Plan:
         if isinstance(self.adviser, Combiner):
             return self
         rules = replace(self.rules, policies=(*self.rules.policies, *self.combiners))
-        return replace(self, rules=rules, adviser=Combiner(self.combine, rules.rights, self.adviser))
+        combiner, dispatcher = Combiner(self.combine, rules, self.adviser), self.looking or self.dispatcher
+        return replace(self, rules=rules, adviser=combiner, dispatcher=dispatcher, annotate=combiner.annotate)
 
     def pass_on(self, exchange: Exchange, passed: Passed, caller: Sink) -> Coroutine[Any, Any, Ending]:
         """Relay a request of an undecided route. Raises `NotPermitted` if its caller may not use the target."""
@@ -141,6 +148,8 @@ class State:
     shared: Shared | None = None
     combined: list[Combine] = field(default_factory=list)
     """The last terms by which both tiers worked on one task, if ever: turns that began so keep it after a reload."""
+    looks: Looks = field(default_factory=Looks)
+    """What looks cost today, and what people made of objections."""
     lasting: Lasting = field(default_factory=Lasting)
     """Open sockets and feeds."""
     own_key: Key | None = None

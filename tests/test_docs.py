@@ -3,6 +3,7 @@
 import importlib.util
 import re
 import shlex
+import sys
 import tomllib
 from pathlib import Path
 
@@ -11,9 +12,12 @@ import pytest
 from router.cli import COMMANDS, RENAMED, build_parser, main
 from router.cli.serving import LONG_EXAMPLE, QUICK_EXAMPLE
 from router.config.load import check_config
+from router.contract.notices import Trouble
 from router.contract.words import PassedRoute
 from router.edge.admission import Admission
+from router.edge.logins import PAGE_HEADER
 from router.edge.routes import ROUTES, SOCKET_PATHS
+from router.edge.websocket.messages import BUSY
 from router.wiring.build import known_names
 from router.wiring.built import Built
 from router.wiring.panels import list_panels
@@ -23,7 +27,9 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
 generate = importlib.util.module_from_spec(spec)
+sys.path.insert(0, str(ROOT / "docs"))  # where the script finds its facts
 spec.loader.exec_module(generate)
+facts = sys.modules["facts"]
 
 
 @pytest.mark.parametrize("name", list(generate.PAGES))
@@ -39,11 +45,33 @@ def test_every_setting_has_a_sentence():
     assert [path for path, text in rows if not text.strip()] == []
 
 
-def test_links_lead_somewhere(subtests):
+def test_every_fact_on_a_page_is_what_the_code_says(subtests):
+    texts = {page: page.read_text() for page in facts.pages()}
+    for page, text in texts.items():
+        with subtests.test(page=page.name):
+            assert facts.fill(text) == text, "run docs/generate.py"
+
+    used = {name for text in texts.values() for name in re.findall(r"<!-- fact ([a-z-]+) -->", text)}
+    assert used == facts.FACTS.keys() - {"outcomes"}  # which a generated page has
+    with pytest.raises(KeyError):
+        facts.fill("<!-- fact nobody-knows -->1<!-- end -->")
+
+
+def test_links_and_anchors_lead_somewhere(subtests):
     for page in PAGES:
         with subtests.test(page=page):
-            for link in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
-                assert (page.parent / link).exists(), link
+            for link in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text(), flags=re.DOTALL)):
+                path, _, anchor = link.partition("#")
+                target = page if not path else page.parent / path
+                assert path.startswith("https://") or target.exists(), link
+                if page.name != "CHANGELOG.md":  # which links to pages as they were
+                    assert not anchor or anchor in anchors_of(target.read_text()), link
+
+
+def anchors_of(text: str) -> set[str]:
+    """Of the headings of a page, on the site and at GitHub."""
+    headings = re.findall(r"^#+ (.+)$", re.sub(r"^ *```.*?^ *```$", "", text, flags=re.DOTALL | re.MULTILINE), re.MULTILINE)
+    return {re.sub(r"\s+", "-", re.sub(r"[^\w\s-]", "", heading.lower()).strip()) for heading in headings}
 
 
 def test_yaml_examples_are_good_configs(monkeypatch, subtests):
@@ -82,6 +110,10 @@ def test_the_examples_that_serve_prints_go_where_it_says(capsys):
 
 NAMED = [
     *(ROOT / "docs").glob("how-*/*.md"),
+    *(ROOT / "docs" / "start").glob("*.md"),
+    ROOT / "docs" / "glossary.md",
+    ROOT / "docs" / "index.md",
+    ROOT / "SECURITY.md",
     *(ROOT / "docs" / "reference").glob("*.md"),
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
@@ -113,6 +145,100 @@ def _is_known(command: str, rest: str) -> bool:
     return set(given) <= set(commands[command]._option_string_actions)
 
 
+def known_settings() -> set[str]:
+    """Every setting and block of the config, as pages name them: `tiers.….instructions` is that of either tier."""
+    rows = [*generate.settings_rows(generate.models.Config, ""), *generate.settings_rows(generate.Economics, "decision.")]
+    paths = {row.split("`")[1].replace("[]", "") for row in rows}
+    for name, kind in generate.POLICIES.items():
+        own = {row.split("`")[1] for row in generate.settings_rows(kind.Config, f"{name}.")}
+        paths |= own | {f"policies.{path}" for path in own}
+    either = {path.replace("tiers.fast.", tier) for path in paths for tier in ("tiers.deep.", "tiers.….", "tiers.TIER.")}
+    return paths | either
+
+
+def test_every_setting_that_a_page_names_exists(subtests):
+    events = set(re.findall(r"^\| `([a-z_.]+)` \|", (ROOT / "docs/reference/events.md").read_text(), re.MULTILINE))
+    known = known_settings() | events
+    blocks = {path for path in known if "." not in path}
+    for page in NAMED:
+        with subtests.test(page=page.name):
+            named = re.findall(r"`([a-z_]+)((?:\.[a-z_….]+)+?)(?:: [^`]*)?`", page.read_text())
+            wrong = {f"{block}{rest}" for block, rest in named if block in blocks and f"{block}{rest}" not in known}
+
+            assert {path for path in wrong if not re.search(r"\.(yaml|json|db|py|env|js)$", path)} == set()
+
+
+def test_every_header_that_a_page_names_exists(subtests):
+    known = generate.HEADERS.keys() | generate.ANSWERS.keys() | {BUSY, PAGE_HEADER}
+    for page in NAMED:
+        with subtests.test(page=page.name):
+            assert set(re.findall(r"x-tandem-[a-z]+(?:-[a-z]+)*(?![a-z*-])", page.read_text())) <= known
+
+
+def test_every_route_of_ours_that_a_page_names_is_served(subtests):
+    known = {re.sub(r"{[^}]*}", "*", route.partition(" ")[2]) for route in served_routes()}
+    for page in NAMED:
+        with subtests.test(page=page.name):
+            named = {path.rstrip("/") for path in re.findall(r"(/tandem/[a-z][a-z/_-]*)", page.read_text())}
+            assert {path for path in named if not any(f"{route}/".startswith(f"{path}/") for route in known)} <= OUTSIDE
+
+
+OUTSIDE = {
+    "/tandem/config",
+    "/tandem/tandem",
+    "/tandem/keys",
+    "/tandem/bin/pip",
+    "/tandem/connect",
+    "/tandem/routers",
+    "/tandem/agents",
+}
+"""Folders and files whose path looks like a route."""
+
+
+PUBLISHED = {"google-auth", "openai[realtime]", "aider-chat", "llm"}
+"""Packages of others that a page may say to install: they were looked up."""
+
+
+def test_no_page_installs_a_package_that_no_index_has(subtests):
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    command = re.compile(r"(?:pip|pipx|uv tool|uv pip) (?:install|inject tandem-router)((?: +[^\s`#;&|,)]+)+)")
+    for page in NAMED:
+        with subtests.test(page=page.name):
+            text = page.read_text()
+            given = [word.strip("'\"") for words in command.findall(text) for word in words.split()]
+            named = {word for word in given if not word.startswith(("-", ".", "/", "dist/"))}
+
+            assert named <= PUBLISHED | ({"tandem-router"} if page.name == "install.md" else set())
+            assert "tandem-router[" not in text
+            assert set(re.findall(r"extra `([a-z]+)`", text)) <= extras.keys()
+
+
+def test_the_page_about_privacy_names_every_address_that_a_config_may_hold_and_every_file():
+    page = (ROOT / "docs/how-it-works/what-is-kept.md").read_text()
+    paths = {row.split("`")[1] for row in generate.settings_rows(generate.models.Config, "")}
+
+    assert {
+        path for path in paths if path.rpartition(".")[2] in ("url", "base_url", "endpoint", "webhook")
+    } == facts.LEAVES.keys()
+    assert [name for names in facts.FILES.values() for name in names if name != "config.yaml" and name not in page] == []
+
+
+def test_the_page_about_problems_has_a_row_for_each_kind():
+    page = (ROOT / "docs/how-to/know-when-it-breaks.md").read_text()
+    table = page[page.index("| kind |") :].partition("\n\n")[0]
+
+    assert set(re.findall(r"^\| `([a-z_]+)` \|", table, re.MULTILINE)) == set(Trouble)
+
+
+def test_every_error_code_that_a_router_answers_is_in_the_reference():
+    told = (ROOT / "docs/reference/errors.md").read_text()
+    files = [path for folder in ("router", "adapters") for path in (ROOT / folder).rglob("*.py")]
+    codes = {code for path in files for code in re.findall(r"code[\"']?[:=] ?\"([a-z]+_[a-z_]+)\"", path.read_text())}
+
+    assert {"config_faulty", "budget_spent"} <= codes
+    assert {code for code in codes if f"`{code}`" not in told} == set()
+
+
 def test_every_word_of_the_glossary_has_a_meaning_and_stands_in_order():
     rows = re.findall(r"^\| ([a-z, ]+) \| (.+) \|$", (ROOT / "docs" / "glossary.md").read_text(), re.MULTILINE)
     words = [word for word, _ in rows if word != "word"]
@@ -135,7 +261,10 @@ def test_the_version_is_the_same_wherever_it_is_written():
     wheels = {found for page in PAGES for found in re.findall(r"tandem_router-([^-]+)-py3", page.read_text())}
     shown = {found for page in PAGES for found in re.findall(r"^Tandem (\d\S*)   http", page.read_text(), re.MULTILINE)}
 
+    site = tomllib.loads((ROOT / "zensical.toml").read_text())["project"]["site_name"]
+
     assert wheels == shown == {version}
+    assert site == f"Tandem {version}"
 
 
 def test_the_changelog_begins_with_what_is_unreleased_and_then_this_version_or_the_one_before():
@@ -149,12 +278,16 @@ def test_the_changelog_begins_with_what_is_unreleased_and_then_this_version_or_t
     assert found[0].startswith(f"{version} (") or (version == f"{major}.{minor + 1}.0" and "\n- " in unreleased)
 
 
-def test_every_route_is_documented_and_every_documented_route_is_served():
+def served_routes() -> set[str]:
     road = FakeRoad()
     built = Built(road)
     pages = [page for panel in list_panels(built, lambda: True, Admission(road)) for page in panel.pages]
     served = {f"{method} {page.path}" for page in pages for method in page.methods}
-    served |= {f"POST {path}" for path in ROUTES} | {f"GET {path}" for path in SOCKET_PATHS}
+    return served | {f"POST {path}" for path in ROUTES} | {f"GET {path}" for path in SOCKET_PATHS}
+
+
+def test_every_route_is_documented_and_every_documented_route_is_served():
+    served = served_routes()
     rows = re.findall(r"^\| (`.*?) \|", (ROOT / "docs" / "reference" / "routes.md").read_text(), re.MULTILINE)
     documented = set(re.findall(r"`([A-Z]+ /[^`]*)`", " ".join(rows)))
 

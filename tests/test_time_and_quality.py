@@ -37,6 +37,13 @@ def test_the_page_states_what_the_script_works_out(shared, script):
         assert path.read_text() == picture, f"{path.name} is older than the script"
 
 
+@pytest.mark.shared
+def test_the_table_of_models_is_what_the_script_works_out(shared, script):
+    rows = script.read_rows(shared / "outcomes", script.VERIFIED)
+
+    assert script.TABLE.read_text() == script.write_table(rows), "run docs/draw_time_and_quality.py FOLDER"
+
+
 def test_no_figure_is_written_by_hand():
     prose = re.sub(r"<!-- figures: .*?<!-- end -->", "", PAGE.read_text(), flags=re.DOTALL)
     prose = re.sub(r"`[^`]*`|\]\([^)]*\)", "", prose)

@@ -29,6 +29,7 @@ from router.cli.setup.findings import (
     say_findings,
 )
 from router.cli.setup.interview import confirm
+from router.cli.setup.pair import describe_tiers, look_at_pair
 from router.cli.setup.remote import look_at_stores, look_at_targets, say_numbers
 from router.config.load import ConfigError, LoadedConfig, load_config
 from router.config.parsing import parse
@@ -125,11 +126,11 @@ def _fix(path: Path | None, *, is_agreed: bool) -> None:
 
 
 def _look(arguments: argparse.Namespace, loaded: LoadedConfig) -> list[Finding]:
-    findings = look_around(loaded, in_full=arguments.live)
+    findings = look_around(loaded, in_full=arguments.live) + look_at_pair(loaded)
     if arguments.verbose:  # speed and exactness, which newcomers need not know
         findings += [look_at_python(), look_at_tokenizer()]
     if not arguments.live:
-        return [*findings, *describe(loaded)]
+        return [*findings, *describe(loaded), *describe_tiers(loaded)]
     models = sum(plan.is_model and not plan.target.is_plan for plan in loaded.targets)
     if models and not arguments.no_calls:
         say(f"asking {plural(models, 'target')} for a short answer, which costs a few tokens (--no-calls skips this)")

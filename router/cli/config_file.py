@@ -12,7 +12,7 @@ import yaml
 
 from router.cli import Ended
 from router.cli.common import command_name, free_backup, known_names, say
-from router.config.gone import Steps, find_preference, list_gone
+from router.config.gone import Steps, find_gone, find_preference, list_gone
 from router.config.load import ConfigError, check_config
 
 _NULL = "tag:yaml.org,2002:null"
@@ -138,11 +138,24 @@ def _set_value(text: str, block: str, name: str, value: str) -> str:
     raise CannotEdit(f"{block} is written on one line: put each of its settings on a line of its own, then try again")
 
 
+class _Place(NamedTuple):
+    """A setting in a block, and the key of that block."""
+
+    header: yaml.Node
+    block: yaml.MappingNode
+    key: yaml.Node
+    value: yaml.Node
+
+
 def replace_gone(text: str, content: Mapping[str, object]) -> str:
-    """Remove settings that are gone, and set what replaced them. Raises `CannotEdit`."""
+    """Remove settings that are gone, and set or rename what replaced them. Raises `CannotEdit`."""
     preference = find_preference(content)
     for steps in reversed(list(list_gone(content))):
-        text = _remove(text, steps)
+        gone, place = find_gone(steps), _find(text, steps)
+        if gone is not None and gone.new_name and find_entry(place.block, gone.new_name)[0] is None:
+            text = f"{text[: place.key.start_mark.index]}{gone.new_name}{text[place.key.end_mark.index :]}"
+        else:
+            text = _remove(text, steps)
     if preference is None:
         return text
     key, found = find_entry(compose(text), "preference")
@@ -151,8 +164,8 @@ def replace_gone(text: str, content: Mapping[str, object]) -> str:
     return f"{with_line_end(text)}{line_end(text)}preference: {preference}{line_end(text)}"
 
 
-def _remove(text: str, steps: Steps) -> str:
-    """Without a setting, its line and its comment. A block that is empty then stays as `{}`."""
+def _find(text: str, steps: Steps) -> _Place:
+    """Raises `CannotEdit`."""
     header, block = None, compose(text)
     for step in steps[:-1]:
         if isinstance(step, int) and isinstance(block, yaml.SequenceNode):
@@ -162,6 +175,12 @@ def _remove(text: str, steps: Steps) -> str:
     key, value = find_entry(block, str(steps[-1]))
     if not isinstance(block, yaml.MappingNode) or header is None or key is None or value is None:
         raise CannotEdit(f"{'.'.join(map(str, steps))} cannot be found")
+    return _Place(header, block, key, value)
+
+
+def _remove(text: str, steps: Steps) -> str:
+    """Without a setting, its line and its comment. A block that is empty then stays as `{}`."""
+    header, block, key, value = _find(text, steps)
     if len(block.value) == 1:
         return _empty(text, header, block)
     if not block.flow_style:

@@ -25,6 +25,7 @@ from router.cli.setup.around import (
 from router.cli.setup.engines import Reached
 from router.cli.setup.findings import look_at_windows
 from router.cli.setup.interview import Interview
+from router.cli.setup.pair import look_at_pair
 from router.cli.setup.presets import Offer, Presets, read_presets
 from router.config.faults import close_to
 from router.config.load import ConfigError, check_config, default_text
@@ -101,7 +102,7 @@ def run(arguments: argparse.Namespace) -> int:
         loaded = check_config(written, str(output), output.parent, known_names())
     except ConfigError as error:
         raise Ended(1, "\n".join(["the resulting config is not valid:", *map(str, error.faults)])) from error
-    for finding in look_at_windows(loaded):
+    for finding in (*look_at_windows(loaded), *look_at_pair(loaded)):
         say(f"{finding.text}\n  hint: {finding.hint}")
     for warning in loaded.warnings:
         say(f"warning: {warning}")

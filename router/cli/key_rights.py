@@ -58,7 +58,7 @@ RIGHTS = (
         read_tiers,
         "TIERS",
     ),
-    Right("admin", "--admin", "may see the figures of all callers, and reload the config"),
+    Right("admin", "--admin", "may see and mark what all callers do, reload the config, and all else that needs an admin"),
     _limit("requests_per_minute", "--rpm", "requests a minute", "{:,} requests a minute"),
     _limit("tokens_per_minute", "--tpm", "tokens a minute, prompts and answers together", "{:,} tokens a minute"),
     _limit("in_flight", "--in-flight", "requests at once", "{:,} at once"),

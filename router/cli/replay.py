@@ -15,7 +15,7 @@ from router.contract.request import Json, JsonObject
 from router.contract.words import Tier
 from router.decide.yardstick import Assumptions
 from router.house import House
-from router.past.replay import choose_again, measure, quiet
+from router.past.replay import apply_offset, choose_again, measure, quiet
 from router.past.report import Choices, Example, Report, Row
 from router.screen.figures import UNKNOWN, duration, money
 from router.telemetry import events
@@ -59,8 +59,11 @@ async def _replay(history: PastFiles, present: LoadedConfig, other: LoadedConfig
     is_compared = other is not present
     before_name = present.source if is_compared else _RECORDED if history.ledger is not None else _ALL_DEEP
     report = Report(before_name, other.source, assumed)
+    offsets, other_offsets = history.read_offsets(present), history.read_offsets(other)
     async with _open_house(present) as house, _open_house(other) as other_house:
         for case in history.cases("replaying"):
+            apply_offset(house, case, offsets)
+            apply_offset(other_house, case, other_offsets)
             after = await choose_again(other_house, case)
             chosen = await choose_again(house, case) if is_compared else None
             before = (chosen.tier if chosen is not None else None) if is_compared else case.was or Tier.DEEP

@@ -31,13 +31,10 @@ from router.contract.personal import BadTable, PersonalTable, TableUnreadable, l
 from router.contract.stores import StoreUnusable
 from router.past.cases import Case, Sample
 from router.past.marks import Taught, merge
-from router.past.offsets import learn_offsets
 from router.past.replay import choose_again, choose_from_kept, quiet
 from router.past.tune import RESAMPLINGS, Fit, Tuning, as_sample, say_what_lacks, teach, tune, without_taught
-from router.past.work import read_work
 from router.screen.figures import plural
 from router.stores.sqlite.marks import keep_places
-from router.stores.sqlite.past import SqliteEntryReader
 from router.telemetry import events
 from router.wiring.build import build_house
 
@@ -80,23 +77,11 @@ def run(arguments: argparse.Namespace) -> int:
     taught = teach(samples, present, weights)
     rest = without_taught(samples, taught)
     with Progress("resampling", RESAMPLINGS) as progress:
-        tuning = tune(rest, present, progress.advance)
+        tuning = tune(rest, present, progress.advance, is_personal=decision.personal)
     if tuning is not None and taught is not None and _takes_offset(tuning, arguments):
         taught = teach(samples, tuning.fitted, weights)  # marked turns must land over the new line
-    _show(arguments, tuning, taught, present, rest, _read_offsets(history, loaded))
+    _show(arguments, tuning, taught, present, rest, history.read_offsets(loaded))
     return _apply(arguments, tuning, taught, loaded, history) if arguments.apply else 0
-
-
-def _read_offsets(history: PastFiles, loaded: LoadedConfig) -> Mapping[str, Offset]:
-    """What a router learns of each caller by itself."""
-    decision = loaded.config.decision
-    if history.ledger is None or not decision.personal:
-        return {}
-    try:
-        work = read_work(SqliteEntryReader(history.ledger), time.time(), loaded.weights_fingerprint)
-    except StoreUnusable:  # it could be read a moment ago
-        return {}
-    return learn_offsets(work.sized, decision)
 
 
 def _show(
@@ -243,7 +228,7 @@ def _write_table(taught: Taught | None, loaded: LoadedConfig, history: PastFiles
     record.write_table(path, merged.table)
     say(f"wrote {path}: {say_merged(merged)}. Restart a running router to use it")
     say("  to undo: tandem tune --undo")
-    if history.ledger is not None and loaded.config.ledger.keep_places:
+    if history.ledger is not None and loaded.config.ledger.keep_word_hashes:
         _keep_places(history, known)
     return True
 

@@ -15,7 +15,7 @@ from router.contract.block import Block
 from router.contract.keys import KeyRing
 from router.contract.rights import Rights
 
-_FIXED = (
+FIXED = (
     "server.host",
     "server.port",
     "server.tls",
@@ -28,7 +28,7 @@ _FIXED = (
     "shared.valkey.timeout_ms",
     "shared.valkey.prefix",
     "shared.secret",
-    "shared.when_blind",
+    "shared.on_store_outage",
     "shared.replica",
     "shared.postgres",
     "shared.postgres.url",
@@ -36,7 +36,7 @@ _FIXED = (
     "shared.postgres.connections",
     "ledger.path",
     "ledger.keep_days",
-    "ledger.keep_places",
+    "ledger.keep_word_hashes",
     "store.path",
     "keys",
 )
@@ -172,7 +172,7 @@ def _differing(old: Flat, new: Flat) -> list[str]:
 
 
 def _is_fixed(path: str) -> bool:
-    return path in _FIXED
+    return path in FIXED
 
 
 def _say_setting(path: str, old: Flat, new: Flat) -> str:

@@ -49,8 +49,12 @@ _BARE = re.compile(r"[A-Z][A-Z0-9]*_[A-Z0-9_]*(?:KEY|TOKEN|SECRET)[A-Z0-9_]*")
 
 
 def without_ignored(content: Mapping[str, object]) -> Mapping[str, object]:
-    for block, name in list_ignored(content):
-        rest = {key: value for key, value in cast("dict[str, object]", content[cast("str", block)]).items() if key != name}
+    """Old settings are left out, or have their new name."""
+    for (block, name), gone in list_ignored(content).items():
+        rest = dict(cast("dict[str, object]", content[cast("str", block)]))
+        value = rest.pop(cast("str", name))
+        if gone.new_name:
+            rest.setdefault(gone.new_name, value)
         content = {**content, cast("str", block): rest}
     return content
 

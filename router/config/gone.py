@@ -1,4 +1,4 @@
-"""Settings of older releases that are gone. A router refuses most of them; `tandem check --fix` rewrites them all."""
+"""Settings of older releases that are gone or renamed. A router refuses most of them; `tandem check --fix` rewrites all."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,6 +15,13 @@ class Gone(NamedTuple):
     cure: str
     is_ignored: bool = False
     """Accepted with a warning."""
+    new_name: str = ""
+    """In the same block. The value counts under this name, unless that is set too."""
+
+
+def _renamed(new_name: str) -> Gone:
+    cure = "the old name goes with the next release (tandem check --fix rewrites it)"
+    return Gone(f"this setting is now called {new_name}", cure, is_ignored=True, new_name=new_name)
 
 
 _BOUND = Gone(
@@ -36,6 +43,8 @@ GONE = {
         "answers name the ended jobs of their session in x-tandem-jobs, and `tandem jobs list` shows them",
         is_ignored=True,
     ),
+    "ledger.keep_places": _renamed("keep_word_hashes"),
+    "shared.when_blind": _renamed("on_store_outage"),
 }
 _FACTORS = {Preference.SPEED: 1.5, Preference.BALANCED: 3.0, Preference.QUALITY: 6.0}
 """What `preference` picked from where `redo_factor` did not say otherwise."""
@@ -46,7 +55,7 @@ def find_gone(steps: Sequence[str | int]) -> Gone | None:
 
 
 def list_gone(content: Mapping[str, object]) -> Iterator[Steps]:
-    """Every setting of a file that is gone."""
+    """Every setting of a file that is gone or renamed."""
     for steps in _walk(content, ()):
         if find_gone(steps) is not None:
             yield steps

@@ -71,7 +71,8 @@ class CallerSettings(Settings):
     may_force: tuple[Tier, ...] = (Tier.FAST,)
     """The tiers that it may ask for by header, model name, first line or socket, instead of having Tandem choose."""
     admin: bool = False
-    """Whether it may see the figures of all callers, and reload the config."""
+    """Whether it may see the figures, turns and jobs of all callers, mark their turns and cancel their jobs, read `/metrics`,
+    reload the config, use files and batches that a target keeps for its account, and have an agent do a task."""
     requests_per_minute: Limit | None = None
     """Requests in any minute; more get 429 `rate_limited`."""
     tokens_per_minute: Limit | None = None

@@ -117,10 +117,10 @@ class LedgerSettings(Settings):
     path: str | None = "tandem.db"
     """The SQLite file, relative to the config file. Empty or null: no record is kept."""
     keep_text: bool = False
-    """Whether prompts and answers are kept. Off: the ledger holds no text, but see `keep_places`."""
-    keep_places: bool = True
-    """Whether hashes of words are kept: of the newest 100 turns for a day, and of turns marked with `tandem wrong`. Marks teach
-    from them. Anyone with the file and a word list can recover the words. Off: marks teach nothing."""
+    """Whether prompts and answers are kept. Off: the ledger holds no text, but see `keep_word_hashes`."""
+    keep_word_hashes: bool = True
+    """Whether hashes of words are kept: of each caller's newest 100 turns for a day, and of turns marked with `tandem wrong`.
+    Marks teach from them. Anyone with the file and a word list can recover the words. Off: marks teach nothing."""
     keep_days: int = Field(default=31, ge=1, le=3_650)
     """Older entries are deleted. A monthly budget needs 31."""
 

@@ -1,8 +1,10 @@
 """The settings of the tiers and their targets."""
 
 import re
+from pathlib import Path
 from typing import Annotated, Literal
 
+import yaml
 from pydantic import Field, field_validator
 
 from router.config.settings import ExtraValue, Settings, find_address_fault, fits_header
@@ -15,6 +17,7 @@ from router.contract.words import Feature, Vendor
 OPTIONS = "options"
 OPTIONS_ALIAS = "simulated"
 """An older name for `options`, for the adapter of that name."""
+_PRESET = "preset:"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -110,6 +113,17 @@ class TargetSettings(Settings):
         return value
 
 
+def find_instructions(text: str) -> str:
+    """The text itself, or that of `preset:NAME`. Raises `ValueError` for an unknown name."""
+    if not text.startswith(_PRESET):
+        return text
+    presets = yaml.safe_load(Path(__file__).with_name("instructions.yaml").read_text(encoding="utf-8"))
+    name = text.removeprefix(_PRESET).strip()
+    if name not in presets:
+        raise ValueError(f'unknown preset "{name[:40]}". Known: {", ".join(f"{_PRESET}{known}" for known in presets)}')
+    return str(presets[name])
+
+
 class TierSettings(Settings):
     """A tier: its targets, preferred first."""
 
@@ -117,7 +131,13 @@ class TierSettings(Settings):
     """The models of this tier."""
     instructions: str = Field(default="", max_length=20_000)
     """Text added at the end of the system prompt for turns on this tier, except on targets with billing: plan. Off by
-    default."""
+    default. preset:minimal-edits is a text of Tandem's own that asks for the smallest change; tandem check shows it."""
+
+    @field_validator("instructions")
+    @classmethod
+    def _is_a_known_preset(cls, value: str) -> str:
+        find_instructions(value)
+        return value
 
 
 class TiersSettings(Settings):

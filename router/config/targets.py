@@ -14,7 +14,7 @@ from router.config.faults import STAND_IN, Fault, Known, KnownAdapter, check_blo
 from router.config.model_facts import ModelFacts, provider_of, read_facts
 from router.config.models import Config
 from router.config.secrets import SecretChecker
-from router.config.target_settings import OPTIONS, OPTIONS_ALIAS, TargetSettings
+from router.config.target_settings import OPTIONS, OPTIONS_ALIAS, TargetSettings, find_instructions
 from router.contract.extras import how_to_install
 from router.contract.limits import Limits
 from router.contract.relay import AdapterSettings, Endpoint, ExtraField, Tls, is_local
@@ -96,7 +96,7 @@ def check_targets(
 
 def read_blocks(config: Config) -> list[TargetBlock]:
     return [
-        TargetBlock(tier, index, settings, block.instructions)
+        TargetBlock(tier, index, settings, find_instructions(block.instructions))
         for tier, block in ((Tier.FAST, config.tiers.fast), (Tier.DEEP, config.tiers.deep))
         for index, settings in enumerate(block.targets)
     ]

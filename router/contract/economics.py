@@ -66,7 +66,7 @@ class Economics(Block, frozen=True, cache_hash=True):
     """Your own offset, added to each of your turns: positive leans to deep, negative to fast. `tandem tune` fits it."""
     personal: bool = True
     """Whether an offset for each caller is learned from what their turns took, in addition to that. 25 turns count half, and it
-    is never more than 1. Without keys, you are the one caller."""
+    is never more than 0.25. Without keys, you are the one caller."""
     fitted_to: str = ""
     """The weights that base_rate and personal_log_odds were fitted to. `tandem tune` writes it: with other weights, neither is
     applied, and `tandem check` warns. Leave it out where you choose the two values yourself."""

@@ -49,7 +49,9 @@ class Attempt(Struct, frozen=True, omit_defaults=True):
     list_usd: float | None = None
     """What a plan's tokens would have cost at the target's list price, in USD. Absent where that is unknown."""
     is_question: bool = False
-    """Whether the target was only asked for a second opinion on the turn."""
+    """Whether the target was only asked about the turn: for a second opinion, or to look it over."""
+    is_look: bool = False
+    """Whether it was asked to look over the turn that another target had finished (`combine.look`)."""
     pace: Pace | None = None
     """How fast the target was: `model` (the name requested), `ttft_seconds`, `tokens_per_second` and, where the engine reports
     it, `prefill_tokens_per_second`. Speeds are learned from this after a restart."""

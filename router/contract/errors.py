@@ -246,7 +246,7 @@ class RateLimited(RequestError, status=429, code="rate_limited"):
 
 
 class BudgetSpent(RequestError, status=429, code="budget_spent"):
-    """The caller's budget for the day or the month is spent. `retry-after` says when it is full again."""
+    """The caller's budget is spent: `retry-after` says when it resets; without it, the request exceeds the whole budget."""
 
 
 class BudgetHeld(BudgetSpent, code="budget_held"):

@@ -29,6 +29,8 @@ class Trouble(Word):
     """Rows are lost, or cannot be written."""
     POLICY_OFF = "policy_off"
     """An own policy failed, and is switched off."""
+    LOOKS_WAVED_OFF = "looks_waved_off"
+    """Nobody acts on what deep objects to."""
     STORE_AWAY = "store_away"
     """A store cannot be used: one on disk, or one that routers share."""
 

@@ -14,7 +14,7 @@ from router.contract.secret import Secret
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
-class WhenBlind(StrEnum):
+class OnStoreOutage(StrEnum):
     """What a limit does while its store is away."""
 
     SHARE = "share"
@@ -105,8 +105,8 @@ class SharedTerms(Block, frozen=True):
     """The database for stored responses, a copy of the ledger, and background jobs. Off by default."""
     secret: Secret | None = None
     """32 bytes or more, the same on every router, always as env:NAME. Signs what clients carry from one router to another."""
-    when_blind: WhenBlind = WhenBlind.SHARE
-    """What limits do while the server that counts them is away: `share` (each router keeps to its part), `stop` (nothing
+    on_store_outage: OnStoreOutage = OnStoreOutage.SHARE
+    """What limits do while the Valkey server cannot be reached: `share` (each router keeps to its part), `stop` (nothing
     limited is used), `open` (each router counts by itself)."""
     worker: Annotated[int, ELSEWHERE] = 0
     """Which of the workers of one machine this is, from 1; 0 where a router is one process. `replica` ends with it then."""

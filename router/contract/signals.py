@@ -11,7 +11,7 @@ from msgspec import Struct
 from router.contract.features import Features, Offer
 from router.contract.request import RequestView
 from router.contract.target import TargetStatus
-from router.contract.words import Tier, TurnKind
+from router.contract.words import PlanPhase, Tier, TurnKind
 
 _tier_of = attrgetter("target.tier")
 
@@ -103,6 +103,8 @@ class Turn(Struct, frozen=True):
     """Reasoning efforts that the client asks for by itself."""
     said: str = ""
     """The end of the assistant's last message before short words; empty where the request does not hold it."""
+    plan: PlanPhase | None = None
+    """Read only where `combine: plan` is on for the request; None also for work without a plan."""
 
 
 class TokenCount(Struct, frozen=True):

@@ -18,6 +18,18 @@ class Tier(Word):
         return Tier.DEEP if self is Tier.FAST else Tier.FAST
 
 
+class PlanPhase(Word):
+    """How far work is that its client plans, where `combine: plan` is on."""
+
+    PLANNING = "planning"
+    ACCEPTED = "accepted"
+    """The request that begins the edits of an accepted plan."""
+    EDITING = "editing"
+    """The later requests of those edits."""
+    UNKNOWN = "unknown"
+    """The client shows no plan mode that Tandem knows."""
+
+
 class Dialect(Word):
     """`completions` is the old text endpoint, kept for fill-in-the-middle."""
 

@@ -21,6 +21,7 @@ from router.contract.target import LEAST_STEP_TOKENS, Price, Speed, TargetStatus
 from router.contract.words import Preference, Tier, TurnKind
 
 _MILLION = 1_000_000.0
+_SIDE = TurnKind.SIDE
 _price_of = attrgetter("target.price")
 _speed_of, _ratio_of, _wait_of = attrgetter("speed"), attrgetter("ratio"), attrgetter("wait_seconds")
 _ALIKE = 1.1
@@ -252,7 +253,7 @@ def redo_between(fast: Projection, deep: Projection, signals: Signals, economics
 
     People do not ask again for a poor title.
     """
-    if signals.turn.kind is TurnKind.SIDE:
+    if signals.turn.kind is _SIDE:
         return _NO_REDO
     failures = signals.statuses[fast.target].failures
     if not failures:

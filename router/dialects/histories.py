@@ -27,7 +27,7 @@ _START = 4
 """First messages that identify a conversation: with every known client they hold the person's first words."""
 _SHORTEST = 12
 """Shorter ones are read whole: cheaper than a lookup, above all with long messages."""
-_MAX_BYTES = (1 << 26) // 4
+MAX_BYTES = (1 << 26) // 4
 """Of kept bodies. Parsed, a byte takes four in memory: 64 MB."""
 _MARK_BYTES = 32
 _LANDMARKS = tuple(top << bits for bits in range(3, LARGEST_BYTES.bit_length() - 3) for top in range(4, 8))
@@ -128,7 +128,7 @@ class History(Struct, frozen=True):
                     mark = bytes(new.start[landmark - _MARK_BYTES : landmark])
                     bodies[mark] = (*bodies.pop(mark, ()), new)
                     everyone.kept_bytes += new.size
-            while everyone.kept_bytes > _MAX_BYTES:
+            while everyone.kept_bytes > MAX_BYTES:
                 oldest = next(iter(bodies))
                 everyone.forget(bodies[oldest][0], oldest)
 

@@ -1,7 +1,7 @@
-"""A short question to one target about a request: a separate call with the target's own key, never retried."""
+"""A question to one target about a request: a separate call, never retried. It has the target's own key, or the caller's."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import orjson
@@ -46,8 +46,15 @@ async def ask(
     within_seconds: float,
     clock: Callable[[], float],
     permit: Permit | None = None,
+    *,
+    max_tokens: int = MAX_TOKENS,
+    headers: Mapping[str, str] = {},
+    is_look: bool = False,
 ) -> Asked:
-    """`permit` is needed for a target with a quota. Always noted as a fact; a caller who leaves closes the call."""
+    """`permit` is needed for a target with a quota. Always noted as a fact; a caller who leaves closes the call.
+
+    `headers` hold the caller's key, for a target that takes it.
+    """
     loop, opened_at, target = asyncio.get_running_loop(), clock(), reachable.target
     answer, text, code = Collected(_MAX_BYTES), "", _ABANDONED
     call: UpstreamCall | None = None
@@ -55,7 +62,7 @@ async def ask(
     usage: Usage | None = None
     timer = loop.call_later(min(within_seconds, exchange.deadline.left(opened_at)), answer.over.set)
     try:
-        outgoing = prepare(_write(exchange.id, words, reachable), reachable, estimate_tokens(words))
+        outgoing = prepare(_write(exchange.id, words, reachable, max_tokens, headers), reachable, estimate_tokens(words))
         if reachable.trace is not None:
             outgoing = replace(outgoing, trace=reachable.trace(exchange, is_question=True))
         call = reachable.adapter.open(outgoing, answer)
@@ -73,7 +80,7 @@ async def ask(
         now, is_used = clock(), is_billed(answer.status or None, error)
         usage = measure_usage(Operation.CREATE, usage, estimate_tokens(words), 0, is_billed=is_used)
         cost, seconds = cost_of(usage, target.price), round(now - opened_at, 4)
-        row = Attempt(target.name, answer.status or None, code or None, seconds, usage, cost, is_question=True)
+        row = Attempt(target.name, answer.status or None, code or None, seconds, usage, cost, is_question=True, is_look=is_look)
         exchange.note(ended := QuestionEnded(now, target, row, error, usage, None, opened_at))
         if permit is not None:
             permit.settle((ended,), now)
@@ -85,13 +92,13 @@ def estimate_tokens(words: str) -> int:
     return len(words) // 4
 
 
-def _write(request_id: str, words: str, reachable: Reachable) -> RequestView:
-    """No headers of the caller, no history, no tools. Effort only if the config names some: else targets refuse it."""
+def _write(request_id: str, words: str, reachable: Reachable, max_tokens: int, headers: Mapping[str, str]) -> RequestView:
+    """No history, no tools. Effort only if the config names some: else targets refuse it."""
     spec = SPECS[DEFAULT_DIALECT]
-    body = {**spec.write_example(words), spec.limit_field: MAX_TOKENS}
+    body = {**spec.write_example(words), spec.limit_field: max_tokens}
     if reachable.fit.efforts:
         body |= dict.fromkeys(spec.reasoning_fields[:1], "low")
-    return read_request(Arrival(request_id, spec.name, Operation.CREATE, {}, orjson.dumps(body)))
+    return read_request(Arrival(request_id, spec.name, Operation.CREATE, headers, orjson.dumps(body)))
 
 
 def _read(answer: Collected, reachable: Reachable, outgoing: Outgoing) -> tuple[str, Usage | None]:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 
+from msgspec.structs import replace
+
 from router.contract.errors import (
     BadRequest,
     InBackground,
@@ -17,14 +19,14 @@ from router.contract.errors import (
 )
 from router.contract.exchange import IDEMPOTENCY_KEY, Arrival, Exchange
 from router.contract.facts import Decided, Ending
-from router.contract.job import COME_BACK_SECONDS, MAX_TITLE, Job, JobStore
+from router.contract.job import COME_BACK_SECONDS, MAX_TITLE, Job, JobState, JobStore
 from router.contract.keys import rights_of
 from router.contract.relay import Headers
-from router.contract.rights import Rights
+from router.contract.rights import Rights, rights_in
 from router.contract.secret import mask_keys
 from router.contract.sinks import AnswerSink, send_whole
 from router.contract.stores import StoreUnusable
-from router.contract.words import Operation, Outcome
+from router.contract.words import Operation, Outcome, Tier
 from router.dialects.headers import BECAUSE, QUEUED, header_text, id_headers
 from router.dialects.overrides import JOB_SESSION, PREFIX, read_name
 from router.dialects.responses.background import AskedBackground, job_id_of
@@ -32,6 +34,7 @@ from router.dialects.responses.logged import write_response
 from router.dispatch.passed_headers import STREAM_HEADERS
 from router.dispatch.streaming import HEARTBEAT
 from router.house import House
+from router.jobs import outside
 from router.jobs.runner import Runner
 from router.jobs.tail import follow, tail_into
 from router.loop.tasks import spawn
@@ -65,6 +68,15 @@ class Intake:
             return await answer(exchange, caller)
         except TandemError as error:
             return refuse(error, arrival, caller)
+
+    async def keep(self, exchange: Exchange, session: str, title: str, text: str) -> None:
+        """Keep a text of deep's as a job that has ended. Raises `StoreUnusable`, or `TooManyJobs`."""
+        plan, caller = self._house.plan, exchange.caller
+        job = outside.write_job(exchange.id, caller, exchange.arrival.key, title)
+        job = replace(job, session=session, tier=Tier.DEEP)
+        most = rights_in(plan.rules.rights, caller.name).jobs_in_flight
+        number = await outside.begin(self._store, job, plan.jobs, most)
+        await outside.end(self._store, job, JobState.COMPLETED, number, change=text)
 
     async def _answer(self, asked: AskedBackground, exchange: Exchange, caller: AnswerSink) -> Ending:
         plan: Plan = exchange.plan

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from router.contract.errors import JobsUnavailable
+from router.contract.errors import JobsUnavailable, TooManyJobs
 from router.contract.exchange import Exchange
 from router.contract.facts import Ending
 from router.contract.job import COME_BACK_SECONDS, FINAL, USUAL_TERMS, Job, JobEnding, JobObserver, JobState, JobStore
@@ -72,6 +72,13 @@ class Jobs(JobObserver):
             return refuse(unavailable, exchange.arrival, caller)
         assert self._intake is not None
         return await self._intake.accept(exchange, caller)
+
+    async def keep(self, house: House, exchange: Exchange, session: str, title: str, text: str) -> None:
+        """Keep a text as a job that has ended, for a session to be told of. Nothing is kept where there is no room."""
+        with suppress(StoreUnusable, TooManyJobs):
+            await self.open(house)
+            assert self._intake is not None
+            await self._intake.keep(exchange, session, title, text)
 
     def open_now(self) -> None:
         """Open the store at the start, before there is a loop. Raises `StoreUnusable`."""

@@ -76,6 +76,15 @@ class Budget:
             await asyncio.sleep(part.asks_in_seconds or 0)
         return True
 
+    async def hold(self, limit: int, units: int) -> bool:
+        """Hold this much, with what other routers give. False where that is too little."""
+        if units > self.room(limit):
+            await self.reach(limit, units, units)
+            if units > self.room(limit):
+                return False
+        self.held += units
+        return True
+
     def settle(self, held: int, cost: int) -> None:
         """Give back what was held for something, and count what it came to."""
         self.held -= held

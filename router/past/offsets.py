@@ -9,8 +9,8 @@ from router.past.work import SizedTurn
 
 _PRIOR_TURNS = 25.0
 """So many turns count half."""
-_MAX_LOG_ODDS = 1.0
-"""Moves the line between the tiers from 22 % to between 9 and 43 %: a clear ask stays where it is."""
+_MAX_LOG_ODDS = 0.25
+"""Moves the line between the tiers from 22 % to between 18 and 27 %. More would go by who asks, not by what is asked."""
 _LEAST_INFORMATION = 0.1
 """Of a turn about an offset, p(1-p). Clear turns that went as expected say little, however many they are."""
 

@@ -8,8 +8,9 @@ from typing import ClassVar
 import msgspec
 import orjson
 
+from router.contract.caller import LOCAL
 from router.contract.decision import ESTIMATE, Decision, Estimate
-from router.contract.economics import Economics, TurnSize
+from router.contract.economics import Economics, Offset, TurnSize
 from router.contract.errors import TandemError
 from router.contract.exchange import Arrival
 from router.contract.opinions import Insist, Opinion, PolicyConfig, Rank
@@ -93,6 +94,12 @@ class Choice:
 def quiet(house: House) -> House:
     """A copy of the house that counts and keeps nothing."""
     return House(house.plan, replace(house.state, counter=NoCounter()), house.clock)
+
+
+def apply_offset(house: House, case: Case, offsets: Mapping[str, Offset]) -> None:
+    """Have the next decisions add what the router learned of the case's caller. Requests are replayed as the local caller's."""
+    own = offsets.get(case.caller or LOCAL.name)
+    house.state.offsets.learn({LOCAL.name: own} if own is not None else {})
 
 
 async def choose_again(house: House, case: Case) -> Choice | None:

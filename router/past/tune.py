@@ -2,9 +2,10 @@
 
 import math
 import random
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain
+from typing import Self
 
 from router.contract.economics import Economics
 from router.contract.personal import PersonalTable
@@ -12,8 +13,10 @@ from router.contract.words import Tier
 from router.decide.yardstick import regret_of
 from router.past.cases import Case, Sample
 from router.past.marks import Taught, find_root, fit_table, places_of, sigmoid
+from router.past.offsets import learn_offsets
 from router.past.replay import Choice
 from router.past.rules import READ_CHARS, FoundRule, find_rules
+from router.past.work import SizedTurn
 
 _LEAST_TURNS = 30
 _PRIOR_TURNS = 50.0
@@ -134,23 +137,29 @@ def _room(sample: Sample, values: Fit) -> float:
     return values.log_odds + sample.evidence - _logit(min(1 - 1e-6, max(1e-6, sample.threshold or 0.5)))
 
 
-def tune(samples: Sequence[Sample], present: Fit, advance: Callable[[int], None] = lambda _: None) -> Tuning | None:
-    """Fit and evaluate; None with too little history. `advance` is called for each step of the evaluation."""
+def tune(
+    samples: Sequence[Sample], present: Fit, advance: Callable[[int], None] = lambda _: None, *, is_personal: bool = True
+) -> Tuning | None:
+    """Fit and evaluate; None with too little history. `advance` is called for each step of the evaluation.
+
+    `is_personal`: the router adds what it learns of each caller by itself, before as after.
+    """
     learned, held_out = split(samples)
     if len(samples) < _LEAST_TURNS or not learned or not held_out:
         return None
+    teachers = learned if is_personal else []
     unruled = fit([sample for sample in learned if not sample.is_ruled])
-    rules = tuple(
-        find_rules(learned, held_out, lambda sample: None if sample.threshold is None else tier_under(sample, unruled))
-    )
+    alone = Way.learn(unruled, teachers)
+    rules = tuple(find_rules(learned, held_out, lambda sample: None if sample.threshold is None else alone.tier_of(sample)))
     fitted = fit([sample for sample in learned if not _is_ruled(sample, rules)]) if rules else unruled
     groups = _by_session(held_out)
     # Scores are irrelevant where a rule decides.
     scored = _by_session([sample for sample in held_out if not _is_ruled(sample, rules)])
-    before, after = Way(present), Way(fitted, rules)
-    offset_may_harm = _compare(groups, Way(present, rules), after, _regret_per_100, advance).may_harm
+    before, after = Way.learn(present, teachers), Way.learn(fitted, teachers, rules)
+    ruled = replace(before, rules=rules)
+    offset_may_harm = _compare(groups, ruled, after, _regret_per_100, advance).may_harm
     if rules and offset_may_harm:
-        after = Way(present, rules)
+        after = ruled
     return Tuning(
         present=present,
         fitted=fitted,
@@ -174,13 +183,26 @@ def _by_session(samples: Sequence[Sample]) -> list[list[Sample]]:
 
 @dataclass(frozen=True, slots=True)
 class Way:
+    """Values, rules, and what the router adds for each caller to these values."""
+
     fit: Fit
     rules: tuple[FoundRule, ...] = ()
+    offsets: Mapping[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def learn(cls, values: Fit, teachers: Sequence[Sample], rules: tuple[FoundRule, ...] = ()) -> Self:
+        """With the offsets that these turns teach under the values. Marked turns teach the table instead."""
+        turns = [SizedTurn(sample.caller, sample.evidence, sample.is_long) for sample in teachers if not sample.is_marked]
+        economics = Economics(base_rate=values.base_rate, personal_log_odds=values.personal_log_odds)
+        return cls(values, rules, {caller: offset.log_odds for caller, offset in learn_offsets(turns, economics).items()})
+
+    def log_odds_of(self, sample: Sample) -> float:
+        return self.fit.log_odds + sample.evidence + self.offsets.get(sample.caller, 0.0)
 
     def tier_of(self, sample: Sample) -> Tier:
         """The first rule wins; a tier that nothing can change stays."""
         rule = _find_rule(sample, self.rules)
-        return tier_under(sample, self.fit) if rule is None else rule.tier
+        return _choose_tier(sample, self.log_odds_of(sample)) if rule is None else rule.tier
 
 
 def _find_rule(sample: Sample, rules: Sequence[FoundRule]) -> FoundRule | None:
@@ -231,11 +253,15 @@ def fit(samples: Sequence[Sample]) -> Fit:
 
 
 def tier_under(sample: Sample, values: Fit, *, table: PersonalTable | None = None) -> Tier:
-    """The tier under other values, by the score at which it changes. A tier that no score changes stays."""
+    taught = table.weigh(sample.places) if table is not None else 0.0
+    return _choose_tier(sample, values.log_odds + sample.evidence + taught)
+
+
+def _choose_tier(sample: Sample, log_odds: float) -> Tier:
+    """The tier with other odds, by the score at which it changes. A tier that no score changes stays."""
     if sample.threshold is None:
         return sample.tier
-    taught = table.weigh(sample.places) if table is not None else 0.0
-    return Tier.FAST if sigmoid(values.log_odds + sample.evidence + taught) < sample.threshold else Tier.DEEP
+    return Tier.FAST if sigmoid(log_odds) < sample.threshold else Tier.DEEP
 
 
 def _logit(share: float) -> float:
@@ -247,7 +273,7 @@ def _regret_per_100(sample: Sample, way: Way) -> float:
 
 
 def _log_loss(sample: Sample, way: Way) -> float:
-    chance = sigmoid(way.fit.log_odds + sample.evidence)
+    chance = sigmoid(way.log_odds_of(sample))
     return -math.log(max(1e-9, chance if sample.is_long else 1 - chance))
 
 

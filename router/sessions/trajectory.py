@@ -28,6 +28,8 @@ _READ_CHANGES = 24
 _AT_ONCE = 32
 """Calls or results read per message, and calls remembered until their results come."""
 _MAX_FILES = 200
+_READ_CHARS = 40_000
+"""Of a call's arguments, for the names of files."""
 _HEAD, _TAIL = 400, 1_200
 _RED = {
     "fail": re.compile(r"\b[1-9]\d* (?:tests? )?fail(?:ed|ures?|ing)\b|Tests:.*\b[1-9]\d* failed"),
@@ -153,7 +155,7 @@ def add_results(work: Work, index: int, results: tuple[ToolResult, ...]) -> None
     is_quiet = work.is_quiet.get
     told = [result for result in results[-_AT_ONCE:] if result.is_error or not is_quiet(hash(result.call_id))]
     if told:
-        work.steps.append(Step(index, verdicts=tuple(map(_judge, told))))
+        work.steps.append(Step(index, verdicts=tuple(map(judge, told))))
 
 
 def forget_old(work: Work) -> None:
@@ -182,6 +184,22 @@ def _find_changes(work: Work, calls: tuple[ToolCall, ...]) -> list[_Change]:
         elif tool.runs_commands and (found := find_shell_edit(call.arguments)) is not None:
             changes.append(_Change((), 0) if is_full else _Change(found, len(_as_text(call.arguments))))
     return changes
+
+
+def find_changed(call: ToolCall) -> tuple[str, ...] | None:
+    """Files that a call changes, an empty name for an unknown one; None if it changes none."""
+    tool = _know(call.name)
+    if tool.edits:
+        if call.name in _EDITORS and _views(call.arguments):
+            return None
+        found = _ANY_FILE.finditer(_as_text(call.arguments)[:_READ_CHARS])
+        return tuple(islice((each.group(1) or each.group(2) for each in found), _MAX_FILES)) or ("",)
+    return find_shell_edit(call.arguments) if tool.runs_commands else None
+
+
+def tells_nothing(name: str) -> bool:
+    """Whether a tool's results say nothing about progress: it edits, reads or searches."""
+    return _know(name).is_quiet
 
 
 def _views(arguments: Json) -> bool:
@@ -239,7 +257,8 @@ def _sum_up(verdicts: list[str]) -> tuple[int, int, bool]:
     return failures, red_runs, is_green
 
 
-def _judge(result: ToolResult) -> str:
+def judge(result: ToolResult) -> str:
+    """`red` or `green` for tests, else `failed` or `fine`."""
     text = result.text if len(result.text) <= _HEAD + _TAIL else f"{result.text[:_HEAD]}\n{result.text[-_TAIL:]}"
     if _shows(_RED, text):
         return "red"
@@ -294,7 +313,11 @@ _FILE = re.compile(
 )
 
 
+_ANY_FILE = re.compile(_FILE.pattern, re.IGNORECASE)
+"""Some clients write `filePath`. What the trajectory counts is fitted to the other spellings."""
+
+
 def _files_of(arguments: str) -> Iterator[str]:
     """A patch may name many."""
-    for found in _FILE.finditer(arguments[:40_000]):
+    for found in _FILE.finditer(arguments[:_READ_CHARS]):
         yield found.group(1) or found.group(2)

@@ -109,7 +109,7 @@ class Shared:
             return None
         from router.stores.valkey.allowance import ValkeyAllowance
 
-        self._allowance = ValkeyAllowance(self.link, self.terms.when_blind, self.terms.replica, name_ledger)
+        self._allowance = ValkeyAllowance(self.link, self.terms.on_store_outage, self.terms.replica, name_ledger)
         return self._allowance
 
     async def connect(self) -> None:

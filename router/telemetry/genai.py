@@ -79,7 +79,11 @@ ATTRIBUTES = (
     Attribute(REQUEST_ID, (REQUEST,), "The request's id, for `tandem why`."),
     Attribute(OUTCOME, (REQUEST,), "How the request ended, as in the ledger."),
     Attribute(TARGET, (REQUEST, ATTEMPT), "The target that served or was tried last, and the one that was called."),
-    Attribute(IS_QUESTION, (ATTEMPT,), "`true` where the target was only asked for a second opinion. Absent otherwise."),
+    Attribute(
+        IS_QUESTION,
+        (ATTEMPT,),
+        "`true` where the target was only asked about the turn: for a second opinion, or to look it over. Absent otherwise.",
+    ),
 )
 EVENTS = (
     Event(QUEUED, (TARGET, WAIT_SECONDS, POSITION, LENGTH, HAS_TURN), "The request waited for room at a target."),

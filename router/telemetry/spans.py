@@ -20,7 +20,7 @@ from router.contract.words import Outcome
 from router.telemetry import genai
 from router.telemetry.finished import AnsweredBy, Finished
 from router.telemetry.otlp import CLIENT, INTERNAL, SERVER, Event, Value, describe_event, write_span
-from router.telemetry.trace_context import QUESTION, Ids, attempt_id, ids_of, name_conversation
+from router.telemetry.trace_context import LOOK, QUESTION, Ids, attempt_id, ids_of, name_conversation
 
 _FAULTS = (Outcome.FAILED, Outcome.CUT_SHORT)
 _ABANDONED = "abandoned"
@@ -73,7 +73,7 @@ class SpanWriter:
                 calls.append(call)
                 first_at, opened = min(first_at, fact.at), opened + 1
             elif isinstance(fact, QuestionEnded):
-                span_id = attempt_id(request_id, QUESTION)
+                span_id = attempt_id(request_id, LOOK if fact.attempt.is_look else QUESTION)
                 calls.append(_Call(span_id, fact.target, fact.opened_at, fact.at, fact.attempt))
             elif isinstance(fact, AttemptEnded):
                 if call is None:
@@ -158,8 +158,8 @@ class SpanWriter:
         error = attempt.error if attempt is not None else _ABANDONED
         if attempt is not None:
             values |= {genai.STATUS: attempt.status, genai.ERROR: error, **_usage(attempt)}
-        # A question belongs to the decision, and all other calls to the request.
-        is_within = is_question and finished.decision is not None
+        # A second opinion belongs to the decision, and all other calls to the request.
+        is_within = attempt is not None and attempt.is_question and not attempt.is_look and finished.decision is not None
         last = decided_at if is_within else finished.ended
         began = min(max(call.opened, finished.began), last)
         ended = last if call.closed is None else min(max(call.closed, began), last)

@@ -17,6 +17,7 @@ from router.config.faults import ConfigError, Fault, Known
 from router.config.load import LoadedConfig
 from router.config.models import SHIPPED_MODELS, Config
 from router.contract.caller import LOCAL
+from router.contract.combine import LookWhen
 from router.contract.exchange import Exchange, Link, Observer, Observers, Part
 from router.contract.keys import OWN_ID, Key, digest_of, make_key
 from router.contract.opinions import Policy
@@ -32,12 +33,16 @@ from router.dialects.histories import Histories
 from router.dispatch.dispatch import Dispatcher
 from router.dispatch.outgoing import Reachable
 from router.edge.control.panel import Group
+from router.edge.routes import new_request_id
 from router.house import House
 from router.jobs.jobs import Jobs
 from router.limits.budgets import Budgets, Terms
 from router.limits.callers import CallerLimits
 from router.limits.rates import CallerRates
 from router.limits.whole import ALONE
+from router.look.asking import Asker
+from router.look.looking import KeepJob, Looker, LookingDispatcher, keep_no_job
+from router.look.looks import Looks
 from router.loop.speedups import Speedups, is_plain_asked
 from router.notices.alerts import Alerts
 from router.notices.webhook import Webhook
@@ -66,6 +71,7 @@ from router.wiring.registry import (
     BackgroundPolicy,
     BudgetPolicy,
     CredentialPolicy,
+    PlanThenEditPolicy,
     RightsPolicy,
     SubagentPolicy,
 )
@@ -81,6 +87,7 @@ from router.wiring.stores import (
     open_ledger,
     open_responses,
     open_sessions,
+    read_look_spending,
     read_spending,
 )
 from router.wiring.troubles import TableWatch, list_notices
@@ -119,7 +126,8 @@ def build_house(
         watches = state.shared.watch_jobs() if state.shared is not None else None
         jobs = open_jobs(loaded, address, state.ended_jobs, state.files, on_disk=with_ledger, watches=watches)
         closing.push_async_callback(jobs.close)
-        house = House(build_plan(loaded, state), state, accept_job=jobs.accept)
+        build = partial(build_plan, state=state, keep_job=lambda *told: jobs.keep(house, *told))
+        house: House = House(build(loaded), state, accept_job=jobs.accept)
         if state.budgets.is_needed:
             with suppress(StoreUnusable):  # their callers are refused until it can be read
                 state.budgets.recall(state.budgets.read_spending())
@@ -130,7 +138,6 @@ def build_house(
     closing.push_async_callback(house.stop, _SETTLE_SECONDS)
     closing.push_async_callback(jobs.stop)
     closing.push_async_callback((webhook := Webhook()).close)
-    build = partial(build_plan, state=state)
     reloader = Reloader(house, loaded, load, build, [check_prices]) if load is not None else None
     keys, table = None, TableWatch(house, reloader)
     if reloader is not None and loaded.keys is not None:
@@ -205,6 +212,7 @@ def build_state(
         repeats=repeats,
         rates=CallerRates(allowance=allowance),
         budgets=Budgets(partial(read_spending, ledger) if ledger is not None else None, allowance=allowance),
+        looks=Looks(partial(read_look_spending, ledger) if ledger is not None else None, allowance=allowance),
         files=files,
         tracing=tracing,
         shared=shared,
@@ -253,12 +261,18 @@ def _limit_callers(
         budgets.follow(Terms(rights, find_zone(settings.time_zone), settings.warn_at, added))
     if state.shared is not None:
         is_limited = any(own.is_limited for own in (rights or {}).values())
-        state.shared.has_limits = is_limited or any(plan.target.quota is not None for plan in loaded.targets)
+        has_quotas = any(plan.target.quota is not None for plan in loaded.targets)
+        state.shared.has_limits = is_limited or has_quotas or loaded.combine.look.when is not LookWhen.OFF
     return CallerLimits(rights, state.rates, budgets, list_hooks(policies))
 
 
-def build_plan(loaded: LoadedConfig, state: State, clock: Callable[[], float] = time.perf_counter) -> Plan:
-    """What one config makes. It may take the place of another at any time (`House.swap`). The house has the same clock."""
+def build_plan(
+    loaded: LoadedConfig, state: State, clock: Callable[[], float] = time.perf_counter, keep_job: KeepJob = keep_no_job
+) -> Plan:
+    """What one config makes. It may take the place of another at any time (`House.swap`). The house has the same clock.
+
+    `keep_job` keeps what a later look objects to.
+    """
     config, upstream = loaded.config, state.upstream
     keys = loaded.keys.with_own(state.own_key) if loaded.keys is not None and state.own_key is not None else loaded.keys
     targets = {plan.target.name: plan.target for plan in loaded.targets}
@@ -277,6 +291,7 @@ def build_plan(loaded: LoadedConfig, state: State, clock: Callable[[], float] = 
         models=models,
         targets=targets,
         dispatcher=Dispatcher(reachable, max_response_bytes=config.limits.max_response_bytes, clock=clock, limits=limits),
+        looking=_look_over(loaded, reachable, limits, state, clock, keep_job),
         limits=config.limits,
         deadline_seconds=config.limits.deadline_seconds,
         keeps_text=config.ledger.keep_text,
@@ -291,6 +306,7 @@ def build_plan(loaded: LoadedConfig, state: State, clock: Callable[[], float] = 
         adviser=_find_adviser(config, reachable, rules, state),
         shows_page=config.page,
         background=(BackgroundPolicy(),),
+        combiners=(PlanThenEditPolicy(),),
         jobs=structs.replace(
             config.jobs,
             takes_agents=config.delegation.runner is not None,
@@ -299,6 +315,30 @@ def build_plan(loaded: LoadedConfig, state: State, clock: Callable[[], float] = 
         combine=loaded.combine,
     )
     return plan.for_combining() if state.combined else plan
+
+
+def _look_over(
+    loaded: LoadedConfig,
+    reachable: Mapping[str, Reachable],
+    limits: CallerLimits,
+    state: State,
+    clock: Callable[[], float],
+    keep_job: KeepJob,
+) -> LookingDispatcher:
+    terms, zone = loaded.combine.look, find_zone(loaded.config.budgets.time_zone)
+    asker = Asker(reachable, limits, state.looks, terms.daily_usd, clock, zone)
+    looker = Looker(
+        terms,
+        asker,
+        state.looks,
+        clock,
+        running=state.running,
+        new_id=new_request_id,
+        keep_job=keep_job,
+        note_objections=state.memory.note_objections,
+    )
+    most = loaded.config.limits.max_response_bytes
+    return LookingDispatcher(reachable, looker, max_response_bytes=most, clock=clock, limits=limits)
 
 
 def _reach(

@@ -12,6 +12,7 @@ from policies.credential import CredentialPolicy as CredentialPolicy
 from policies.effort import EffortPolicy
 from policies.learned import LearnedPolicy as LearnedPolicy
 from policies.override import OverridePolicy
+from policies.plan_then_edit import PlanThenEditPolicy as PlanThenEditPolicy
 from policies.rights import RightsPolicy as RightsPolicy
 from policies.rules import RulesPolicy
 from policies.side_request import SideRequestPolicy

@@ -98,6 +98,7 @@ class Reloader:
         already, self._refreshed = self._refreshed, ()
         changes = replace(changes, applied=(*(f"{line} (in use already)" for line in already), *changes.applied))
         self._use(loaded)
+        await self.house.state.entries.keep_places()
         done = Reloaded(changes, before.fingerprint, loaded.fingerprint, loaded.warnings)
         events.config_reloaded(
             changed=changes.applied, needs_restart=changes.needs_restart, before=done.before, fingerprint=done.after

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from router.contract.allowance import Allowance
-from router.contract.shared import SharedTerms, WhenBlind
+from router.contract.shared import OnStoreOutage, SharedTerms
 from router.dispatch.live.statistics import LiveStatistics
 from router.plan import State
 from router.responses.repeats import Repeats
@@ -29,7 +29,7 @@ def recognise_repeats(shared: Shared | None) -> Repeats:
     """Recognises repeated requests: of this router, or of all that share a server."""
     if shared is None:
         return Repeats()
-    return Repeats(shared=shared.repeats, goes_on_blind=shared.terms.when_blind is WhenBlind.OPEN)
+    return Repeats(shared=shared.repeats, goes_on_blind=shared.terms.on_store_outage is OnStoreOutage.OPEN)
 
 
 def make_tokens(ledger: Path | None, shared: SharedTerms | None) -> TurnTokens:

@@ -1,9 +1,10 @@
 """Opens the stores that a config asks for. Which ones those are is decided here and nowhere else."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 from router.config.load import LoadedConfig
 from router.contract.job import JobStore
@@ -30,6 +31,10 @@ from router.stores.sqlite.writer import SqliteWriter
 from router.stores.watches import Watches
 from router.telemetry import events
 
+if TYPE_CHECKING:
+    from router.stores.sqlite.past import SqliteEntryReader
+
+_T = TypeVar("_T")
 JOBS_FILE = "jobs.db"
 Files = dict[str, SqliteWriter]
 """Writers by the name of their store: ledger, responses, jobs."""
@@ -60,7 +65,7 @@ def keep_entries(loaded: LoadedConfig, ledger: SqliteWriter | None) -> EntryStor
     return SqliteEntries(
         ledger,
         keep_days=kept.keep_days,
-        keeps_places=kept.keep_places,
+        keeps_places=kept.keep_word_hashes,
         explain=explain_row,
         origin=shared.origin if shared is not None else None,
         is_forwarded=loaded.shared_postgres is not None,
@@ -164,12 +169,21 @@ def hold_files(loaded: LoadedConfig, address: str, stack: ExitStack) -> list[Sto
 
 def read_spending(ledger: SqliteWriter, span: Span) -> Mapping[str, int]:
     """Raises `StoreUnusable`, also until the file could be opened: what is spent before would be forgotten with a crash."""
+    return _read(ledger, lambda reader: reader.read_spending(span))
+
+
+def read_look_spending(ledger: SqliteWriter, span: Span) -> int:
+    """Raises `StoreUnusable`."""
+    return _read(ledger, lambda reader: reader.read_look_spending(span))
+
+
+def _read(ledger: SqliteWriter, read: "Callable[[SqliteEntryReader], _T]") -> _T:
     from router.stores.sqlite.past import SqliteEntryReader  # loaded late: no request needs it
 
     if not ledger.was_open:
         ledger.check_written()
     try:
-        return SqliteEntryReader(ledger.path).read_spending(span)
+        return read(SqliteEntryReader(ledger.path))
     except StoreUnusable as error:  # told to callers, who need not know the folder
         raise StoreUnusable(str(error).replace(str(ledger.path), ledger.path.name)) from error
 

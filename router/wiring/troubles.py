@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Mapping
 
+from router.contract.combine import LookWhen
 from router.contract.notices import Notice, Trouble
 from router.dispatch.live.troubles import find_troubles as find_target_troubles
 from router.house import House
@@ -83,7 +84,10 @@ def list_notices(house: House, keys: KeyWatch | None = None, table: TableWatch |
     def of_policies() -> list[Notice]:
         return list_troubles(house.plan.rules.policies)
 
-    return NoticeBoard(of_targets, of_budgets, of_stores, of_shared, of_policies)
+    def of_looks() -> list[Notice]:
+        return state.looks.find_troubles() if house.plan.combine.look.when is not LookWhen.OFF else []
+
+    return NoticeBoard(of_targets, of_budgets, of_stores, of_shared, of_policies, of_looks)
 
 
 def find_file_troubles(files: Mapping[str, SqliteWriter], time_of_day: float, *, has_budgets: bool = False) -> list[Notice]:

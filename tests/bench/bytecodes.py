@@ -1,7 +1,8 @@
 """How many bytecodes of Python one request costs, by room. Unlike time they are the same on every machine and under any load.
 
 `python -m tests.bench.bytecodes` prints them. A server of ours runs in a thread of its own, traced; its caller and its target
-are in other threads, which are not. What C does (the kernel, parsers of HTTP and JSON) is not counted.
+are in other threads, which are not. The ledger's thread is counted apart, for many requests that it writes as one batch. What C
+does (the kernel, parsers of HTTP and JSON, SQLite) is not counted.
 """
 
 import argparse
@@ -33,7 +34,7 @@ from tests.bench.upstream import Upstream
 from tests.tools.running import running
 
 ROOT = Path(__file__).resolve().parents[2]
-WARM_REQUESTS, COUNTED_REQUESTS = 40, 5
+WARM_REQUESTS, COUNTED_REQUESTS, BATCHED_REQUESTS = 40, 5, 100
 CONFIG = """
 ledger: {{path: bytecodes.db}}
 tiers:
@@ -162,6 +163,7 @@ class Bench:
 
     async def _be_tandem(self, thread: "_LoopThread") -> None:
         async with running(self._config.format(url=f"http://127.0.0.1:{self._target.port}/v1"), self._folder) as tandem:
+            self._ledger = tandem.built.house.state.files["ledger"]
             await thread.serve_on(tandem.port)
 
     def send(self, request: bytes) -> None:
@@ -198,6 +200,19 @@ class Bench:
         self._trace(_trace_into(counts))
         self.send(request)
         self._trace(None)
+        return counts
+
+    def count_writer(self, requests: Iterator[bytes]) -> Counts:
+        """What the ledger's thread does for requests that it writes as one batch: the sum of all."""
+        counts, is_held, may_write = Counts(), threading.Event(), threading.Event()
+        tracer = _trace_into(counts)
+        self._ledger.submit(lambda _: (is_held.set(), may_write.wait(60), sys.settrace(tracer)))
+        assert is_held.wait(5)
+        for _ in range(BATCHED_REQUESTS):
+            self.send(next(requests))
+        ended = self._ledger.submit(lambda _: sys.settrace(None))
+        may_write.set()
+        ended.result(20)
         return counts
 
     def _trace(self, tracer: Any) -> None:
@@ -333,6 +348,15 @@ def count_case(name: str, folder: Path) -> Counts:
         return bench.count(CASES[name]())
 
 
+def count_writer(folder: Path) -> float:
+    """Bytecodes of the ledger's thread for one of many small requests."""
+    with serving(folder) as bench:
+        requests = small_requests()
+        for _ in range(WARM_REQUESTS):
+            bench.send(next(requests))
+        return bench.count_writer(requests).total / BATCHED_REQUESTS
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.bytecodes", description=__doc__)
     parser.add_argument("case", nargs="?", choices=CASES, help="one of them, function by function (default: all, by room)")
@@ -343,6 +367,8 @@ def main() -> int:
         print(f"{name}: {counts.total} bytecodes, {counts.before_write} of them before the target is written to")
         for place, count in (counts.by_function() if chosen else counts.by_room()).most_common():
             print(f"  {count:>6}  {place}")
+    with tempfile.TemporaryDirectory() as folder:
+        print(f"the ledger's thread, one of {BATCHED_REQUESTS} requests of 600 B: {count_writer(Path(folder)):.0f} bytecodes")
     return 0
 
 

@@ -3,9 +3,13 @@
 `python -m tests.bench.instructions` prints it. The real server runs under callgrind, which counts only while it is told to. Unlike
 bytecodes, this sees regular expressions, searches and parsers. It takes three quarters of a minute, and repeats within three per
 cent under any load. The counts belong to one machine and one Python; their ratios hardly do.
+
+The loop's thread is counted for single requests, all threads for a burst of sixteen callers: the ledger's writes many rows at a
+time. Of helper processes, the CPU time is read.
 """
 
 import argparse
+import contextlib
 import itertools
 import re
 import shutil
@@ -17,6 +21,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from tests.bench.load import body_of, request_of
 from tests.bench.once import ONCE
@@ -26,6 +31,22 @@ WARM, COUNTED = 6, 4
 SETTLE_SECONDS = 0.3
 """A row is written a little after its answer, and a server under callgrind takes fifty times as long for everything."""
 REPEATED = "600 B, repeated"
+CALLERS, ROUNDS = 16, 10
+
+
+class Burst(NamedTuple):
+    """A request of sixteen callers, in thousand instructions: of the loop's thread, and of all others."""
+
+    loop: float
+    others: float
+
+
+class Found(NamedTuple):
+    kinds: dict[str, float]
+    """Instructions of the loop's thread for one request of each kind, in thousands: the least of some counts."""
+    burst: Burst
+    helpers_us: dict[str, float]
+    """CPU of helper processes for one request of each kind."""
 
 
 def cases() -> dict[str, dict[str, Iterator[bytes]]]:
@@ -46,22 +67,24 @@ def cases() -> dict[str, dict[str, Iterator[bytes]]]:
     }
 
 
-def count_instructions(counted: int = COUNTED) -> dict[str, float]:
-    """Instructions for one request of each kind, in thousands: the least of some counts."""
+def count_instructions(counted: int = COUNTED) -> Found:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         upstream, upstream_port = start_upstream()
         try:
-            found: dict[str, float] = {}
+            found, bursts, helpers = dict[str, float](), list[Burst](), dict[str, float]()
             for number, (config, kinds) in enumerate(cases().items()):
                 (own := folder / str(number)).mkdir()
-                found |= _count(own, upstream_port, counted, kinds, config)
-            return found
+                counts = _count(own, upstream_port, counted, kinds, config)
+                found |= counts.kinds
+                helpers |= counts.helpers_us
+                bursts.append(counts.burst)
+            return Found(found, bursts[0], helpers)
         finally:
             upstream.stop()
 
 
-def _count(folder: Path, upstream_port: int, counted: int, kinds: dict[str, Iterator[bytes]], config: str) -> dict[str, float]:
+def _count(folder: Path, upstream_port: int, counted: int, kinds: dict[str, Iterator[bytes]], config: str) -> Found:
     out = folder / "out"
     valgrind = (
         shutil.which("valgrind") or "valgrind",
@@ -71,7 +94,7 @@ def _count(folder: Path, upstream_port: int, counted: int, kinds: dict[str, Iter
         f"--callgrind-out-file={out}",
     )
     process, port, _ = start_tandem(upstream_port, folder, config=config, before=(*valgrind, "-q"))
-    found: dict[str, float] = {}
+    found, helpers, burst = dict[str, float](), dict[str, float](), Burst(0.0, 0.0)
     try:
         _control(process.child.pid, "-i", "on")
         for kind, requests in kinds.items():
@@ -79,46 +102,81 @@ def _count(folder: Path, upstream_port: int, counted: int, kinds: dict[str, Iter
                 _ask(connection, itertools.islice(requests, WARM))
                 time.sleep(SETTLE_SECONDS)
                 _control(process.child.pid, "-z")
+                before = _helpers_ns(process.child.pid)
                 found[kind] = min(_count_one(process.child.pid, connection, next(requests), out) for _ in range(counted)) / 1000
+                helpers[kind] = (_helpers_ns(process.child.pid) - before) / counted / 1000
+        if REPEATED in kinds:
+            burst = _count_burst(process.child.pid, port, kinds[REPEATED], out)
     finally:
         process.child.send_signal(signal.SIGKILL)
         process.stop()
-    return found
+    return Found(found, burst, helpers)
+
+
+def _count_burst(pid: int, port: int, requests: Iterator[bytes], out: Path) -> Burst:
+    with contextlib.ExitStack() as stack:
+        callers = [stack.enter_context(socket.create_connection(("127.0.0.1", port))) for _ in range(CALLERS)]
+        for is_counted in (False, True):
+            for _ in range(ROUNDS):
+                for connection in callers:
+                    connection.sendall(next(requests))
+                for connection in callers:
+                    _read_answer(connection)
+            time.sleep(SETTLE_SECONDS)
+            _control(pid, *(("-d",) if is_counted else ("-z",)))
+    loop, others = _read_threads(out)
+    return Burst(loop / CALLERS / ROUNDS / 1000, others / CALLERS / ROUNDS / 1000)
+
+
+def _helpers_ns(pid: int) -> int:
+    """CPU of a process's children so far."""
+    children = [child for listed in Path(f"/proc/{pid}/task").glob("*/children") for child in listed.read_text().split()]
+    return sum(time.clock_gettime_ns((~int(child) << 3) | 2) for child in children)
 
 
 def _count_one(pid: int, connection: socket.socket, request: bytes, out: Path) -> int:
     _ask(connection, [request])
     time.sleep(SETTLE_SECONDS)
     _control(pid, "-d")
-    return _read_total(out)
+    return _read_threads(out)[0]
 
 
 def _ask(connection: socket.socket, requests: Iterable[bytes]) -> None:
+    for request in requests:
+        connection.sendall(request)
+        _read_answer(connection)
+
+
+def _read_answer(connection: socket.socket) -> None:
     with connection.makefile("rb") as answers:
-        for request in requests:
-            connection.sendall(request)
-            assert b" 200 " in (status := answers.readline()), status
-            length = None
-            while (line := answers.readline()) not in (b"\r\n", b""):
-                if line.lower().startswith(b"content-length:"):
-                    length = int(line.split(b":")[1])
-            if length is not None:
-                answers.read(length)
-            else:
-                while size := int(answers.readline(), 16):
-                    answers.read(size + 2)
-                answers.readline()
+        assert b" 200 " in (status := answers.readline()), status
+        length = None
+        while (line := answers.readline()) not in (b"\r\n", b""):
+            if line.lower().startswith(b"content-length:"):
+                length = int(line.split(b":")[1])
+        if length is not None:
+            answers.read(length)
+        else:
+            while size := int(answers.readline(), 16):
+                answers.read(size + 2)
+            answers.readline()
 
 
 def _control(pid: int, *words: str) -> None:
     subprocess.run(["callgrind_control", *words, str(pid)], check=True, capture_output=True, timeout=120)
 
 
-def _read_total(out: Path) -> int:
-    """The newest dump's sum, of the loop's thread alone: the ledger's writes many rows at a time."""
-    dumps = (path for path in out.parent.glob(f"{out.name}.*-01"))
-    newest = max(dumps, key=lambda path: int(path.suffix[1:].partition("-")[0]))
-    return int(re.findall(r"^(?:summary|totals): (\d+)", newest.read_text(), re.MULTILINE)[0])
+def _read_threads(out: Path) -> tuple[int, int]:
+    """The newest dump's sums: of the loop's thread, and of all others."""
+    dumps: dict[int, dict[str, Path]] = {}
+    for path in out.parent.glob(f"{out.name}.*-*"):
+        number, _, thread = path.suffix[1:].partition("-")
+        dumps.setdefault(int(number), {})[thread] = path
+    sums = {
+        thread: int(re.findall(r"^(?:summary|totals): (\d+)", path.read_text(), re.MULTILINE)[0])
+        for thread, path in dumps[max(dumps)].items()
+    }
+    return sums.pop("01"), sum(sums.values())
 
 
 def main() -> int:
@@ -129,8 +187,12 @@ def main() -> int:
         print("valgrind is not installed: nothing is counted", file=sys.stderr)
         return 1
     found = count_instructions(given.requests)
-    for kind, thousands in found.items():
-        print(f"{kind:36} {thousands:9,.0f} thousand  {thousands / found[REPEATED]:6.2f}")
+    for kind, thousands in found.kinds.items():
+        helped = f"  helper processes {us:,.0f} µs" if (us := found.helpers_us[kind]) else ""
+        print(f"{kind:36} {thousands:9,.0f} thousand  {thousands / found.kinds[REPEATED]:6.2f}{helped}")
+    loop, others = found.burst
+    print(f"{f'600 B, {CALLERS} callers: the loop':36} {loop:9,.0f} thousand")
+    print(f"{f'600 B, {CALLERS} callers: other threads':36} {others:9,.0f} thousand  {others / loop:6.2f} of the loop")
     return 0
 
 

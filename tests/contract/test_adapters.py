@@ -12,7 +12,7 @@ import pytest
 from pydantic import ValidationError
 
 from adapters.openai_http import OpenAiHttpAdapter
-from docs.generate import field_notes
+from router.config.settings import field_notes
 from router.contract.errors import (
     CallerKey,
     UpstreamCut,

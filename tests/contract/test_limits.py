@@ -8,7 +8,7 @@ from router.contract.caller import LOCAL, SessionKey
 from router.contract.errors import BudgetSpent, RateLimited, StoreUnavailable, TandemError, TiersBusy
 from router.contract.facts import AttemptOpened
 from router.contract.rights import Rights
-from router.contract.shared import WhenBlind
+from router.contract.shared import OnStoreOutage
 from router.contract.target import Price, Quota
 from router.limits.budgets import Budgets, Terms
 from router.limits.queue import TargetQueue
@@ -96,7 +96,7 @@ async def join(request):
 
         async def connect():
             links.append(link := Link(terms))
-            allowance = ValkeyAllowance(link, WhenBlind.SHARE, f"router-{len(links)}", lambda: f"ledger-{len(links)}")
+            allowance = ValkeyAllowance(link, OnStoreOutage.SHARE, f"router-{len(links)}", lambda: f"ledger-{len(links)}")
             await link.open()
             allowance.begin()
             await until(lambda: not allowance.is_blind)

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from policies.boundary import BoundaryConfig, BoundaryPolicy
 from router.contract.opinions import Rank
 from router.contract.signals import SessionPosition, Trajectory
-from router.contract.words import Tier, TurnKind
+from router.contract.words import PlanPhase, Tier, TurnKind
 from router.past.labelled import RecordedTurn, load_turns
 from tests.tools.values import ask, make_signals, make_target, stand
 
@@ -43,6 +43,42 @@ def test_green_tests_let_a_turn_come_down_unless_it_was_moved_up():
 
     assert BOUNDARY.judge(ask(), running(Tier.DEEP, green))[0].log_odds < 0
     assert BOUNDARY.judge(ask(), running(Tier.DEEP, green, escalated=True))[0].tier is Tier.DEEP
+
+
+def planned(plan: PlanPhase, tier: Tier, **place):
+    position = SessionPosition(tier, is_running=True, **place)
+    return make_signals(kind=TurnKind.TOOL_LOOP, plan=plan, position=position)
+
+
+@pytest.mark.parametrize(
+    "signals",
+    [
+        planned(PlanPhase.ACCEPTED, Tier.DEEP),
+        planned(PlanPhase.ACCEPTED, Tier.DEEP, has_escalated=True),
+        planned(PlanPhase.PLANNING, Tier.FAST),
+    ],
+    ids=["a plan accepted", "a plan that a turn moved up for", "planning begun"],
+)
+def test_where_a_running_turn_begins_to_plan_or_to_carry_out_its_plan_it_is_decided_again(signals):
+    assert BOUNDARY.judge(ask(), signals) == ()
+
+
+@pytest.mark.parametrize(
+    "signals",
+    [
+        planned(PlanPhase.EDITING, Tier.DEEP),
+        planned(PlanPhase.EDITING, Tier.FAST),
+        planned(PlanPhase.PLANNING, Tier.DEEP),
+        planned(PlanPhase.UNKNOWN, Tier.DEEP),
+        planned(PlanPhase.ACCEPTED, Tier.DEEP, was_asked_for=True),
+        planned(PlanPhase.PLANNING, Tier.FAST, was_asked_for=True),
+    ],
+    ids=["edits on deep", "edits on fast", "planning on deep", "no plan mode", "deep was asked for", "fast was asked for"],
+)
+def test_anywhere_else_a_planned_turn_stays_on_its_tier(signals):
+    (opinion,) = BOUNDARY.judge(ask(), signals)
+
+    assert opinion.tier is signals.turn.position.tier
 
 
 def test_compaction_stays_with_its_session_and_a_new_ask_is_free():

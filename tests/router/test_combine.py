@@ -2,26 +2,29 @@
 
 import pytest
 
-from router.combine import PLAN_THEN_EDIT, Combiner, note_look
+from router.combine import Combiner, note_look
 from router.contract.combine import Combine, LookEnd
 from router.contract.facts import Decided, Settled
-from router.contract.opinions import Lean, Opinions
-from router.contract.words import Tier
-from tests.tools.exchanges import make_decided, make_decision, make_exchange
+from router.contract.signals import SessionPosition, Turn
+from router.contract.words import PlanPhase, Tier, TurnKind
+from router.decide.opinions import Rules
+from tests.tools.exchanges import ECONOMICS, make_decided, make_decision, make_exchange
 
 ACCEPTED = "plan accepted; edits on fast until something fails"
-FAST = Opinions(leans=((PLAN_THEN_EDIT, Lean(-3.0, ACCEPTED)),))
+DEEP = {"tier": Tier.DEEP, "targets": ("sage",)}
+ON_FAST, MOVED_UP = SessionPosition(Tier.FAST, is_running=True), SessionPosition(Tier.DEEP, True, has_escalated=True)
 
 
-def consider(opinions=FAST, terms=Combine(plan=True), **decision):  # noqa: B008  a frozen value
-    decided = make_decided(decision=make_decision(opinions=opinions, **decision))
-    return Combiner(terms, None, None).consider(decided).decision
+def consider(plan=PlanPhase.ACCEPTED, position=SessionPosition(Tier.DEEP), **decision):  # noqa: B008  a frozen value
+    turn = Turn(TurnKind.ASK, "session", "codex", "hello", plan=plan, position=position)
+    decided = make_decided(decision=make_decision(turn=turn, **decision))
+    return Combiner(Combine(plan=True), Rules((), ECONOMICS, True, ""), None).consider(decided).decision
 
 
 def test_the_plans_state_is_what_the_decision_says_first():
     decision = consider()
 
-    assert (decision.combining, decision.combined) == ("plan", ACCEPTED)
+    assert (decision.combining, decision.combined) == ("plan:editing:0", ACCEPTED)
     assert decision.because == f"{ACCEPTED}; looks like a quick edit"
 
 
@@ -30,15 +33,24 @@ def test_a_sentence_that_says_it_already_is_left_as_it_is():
 
 
 @pytest.mark.parametrize(
-    "changed",
+    ("changed", "words"),
     [
-        {"terms": Combine()},
-        {"was_asked_for": True},
-        {"tier": Tier.DEEP, "targets": ("sage",)},
-        {"opinions": Opinions(leans=((PLAN_THEN_EDIT, Lean(0.0, "this client has no plan mode")),))},
-        {"opinions": Opinions(leans=(("trajectory", Lean(-3.0, ACCEPTED)),))},
+        ({"plan": PlanPhase.PLANNING, **DEEP}, "planning on deep"),
+        ({"plan": PlanPhase.EDITING, "position": ON_FAST}, ACCEPTED),
+        ({"plan": PlanPhase.EDITING, "position": ON_FAST, **DEEP}, "plan accepted; edits moved up to deep"),
+        ({"plan": PlanPhase.EDITING, "position": MOVED_UP, **DEEP}, "plan accepted; edits moved up to deep"),
+        (DEEP, "plan accepted; deep has the edits done sooner"),
     ],
-    ids=["off", "a person's wish", "other evidence was stronger", "no lean", "another policy's"],
+    ids=["planning", "edits", "moving up", "moved up", "the estimate kept it"],
+)
+def test_each_state_and_tier_has_its_words(changed, words):
+    assert consider(**changed).combined == words
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"plan": None}, {"plan": PlanPhase.UNKNOWN}, {"was_asked_for": True}, {"plan": PlanPhase.PLANNING}],
+    ids=["no plan", "a client without marks", "a person's wish", "planning on fast"],
 )
 def test_a_decision_that_the_plan_did_not_make_does_not_name_it(changed):
     decision = consider(**changed)

@@ -61,7 +61,11 @@ def make_signals(
         "test",
         text,
         text,
-        **{key: more.pop(key) for key in ("is_planning", "session_override", "usual_efforts", "position") if key in more},
+        **{
+            key: more.pop(key)
+            for key in ("is_planning", "session_override", "usual_efforts", "position", "plan", "trajectory")
+            if key in more
+        },
         history=history,
     )
     return Signals(

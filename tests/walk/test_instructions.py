@@ -26,6 +26,6 @@ def test_requests_keep_their_budget_in_instructions():
 
     found = count_instructions()
 
-    times = {kind: found[kind] / found[REPEATED] for kind in TIMES}
+    times = {kind: found.kinds[kind] / found.kinds[REPEATED] for kind in TIMES}
     assert {kind: seen for kind, seen in times.items() if seen > TIMES[kind] * MARGIN} == {}
     assert {kind: seen for kind, seen in times.items() if seen < TIMES[kind] / 1.5} == {}  # no slack in a budget

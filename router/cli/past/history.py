@@ -4,7 +4,8 @@ import argparse
 import contextlib
 import gc
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,10 +14,13 @@ from router.cli.common import say
 from router.cli.past.looking import add_since_argument
 from router.cli.progress import Progress
 from router.config.load import LoadedConfig
+from router.contract.economics import Offset
 from router.contract.stores import StoreUnusable
 from router.past.cases import Case, LedgerTally, cases_of, join, read_ledger, read_lessons
 from router.past.logs import LogFile, find_logs, read_logs, usual_places
 from router.past.logs.lines import Tally
+from router.past.offsets import learn_offsets
+from router.past.work import read_work
 from router.screen.figures import plural
 from router.stores.sqlite.past import SqliteEntryReader
 
@@ -59,6 +63,17 @@ class PastFiles:
                 progress.advance(0 if has_logs else 1)
                 if not self.since or (case.at is not None and case.at >= self.since):
                     yield case
+
+    def read_offsets(self, loaded: LoadedConfig) -> Mapping[str, Offset]:
+        """What a router learns of each caller by itself, from the ledger."""
+        path, decision = self.ledger or loaded.ledger_path, loaded.config.decision
+        if path is None or not path.is_file() or not decision.personal:
+            return {}
+        try:
+            work = read_work(SqliteEntryReader(path), time.time(), loaded.weights_fingerprint)
+        except StoreUnusable:
+            return {}
+        return learn_offsets(work.sized, decision)
 
     def say(self) -> None:
         """Print what was read and skipped. Raises `Ended` if none of the given files is a readable log."""

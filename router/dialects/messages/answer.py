@@ -13,7 +13,7 @@ from router.dialects.sse import Frame, StreamEnd, split_frames
 
 TELLING = re.compile(rb'"(?:message_(?:start|delta|stop)|error)"|event:\s*(?:message_(?:start|delta|stop)|error)')
 """Matches frames that `read_end` needs. Hosts name an event on its own line, in its data, or both."""
-MAY_BEGIN_END = re.compile(rb"message_delta")
+END_MARK = b'"end_turn"'
 IS_OPEN = re.compile(rb'"type"\s*:\s*"tool_use"')
 _BLOCK_BEGINS = re.compile(rb"content_block_start")
 _TYPES = {

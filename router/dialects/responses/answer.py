@@ -15,7 +15,7 @@ TELLING = re.compile(
     rb'"(?:response\.(?:completed|incomplete|failed)|error)"|event:\s*(?:response\.(?:completed|incomplete|failed)|error)'
 )
 """Matches frames that `read_end` needs. Hosts name an event on its own line, in its data, or both."""
-MAY_BEGIN_END = re.compile(rb"response\.completed")
+END_MARK = b"response.completed"
 IS_OPEN = re.compile(rb'"call_id"\s*:\s*"|"type"\s*:\s*"mcp_approval_request"')
 _INDEXES = re.compile(rb'"output_index"\s*:\s*(\d{1,9})')
 _TERMINAL = frozenset({"response.completed", "response.incomplete"})

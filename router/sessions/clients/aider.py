@@ -1,7 +1,7 @@
 """aider."""
 
 from router.contract.words import TurnKind
-from router.sessions.clients.client import Client
+from router.sessions.clients.client import Client, PlanMarks
 
 _NEW_CODE = "I switched to a new code base. Please don't consider the above files"
 
@@ -28,6 +28,13 @@ AIDER = Client(
         "# Fix any linting errors below, if possible.",
         "The LLM did not conform to the edit format.",
         *(f"# {count} SEARCH/REPLACE block" for count in range(1, 10)),
+    ),
+    plan=PlanMarks(
+        planners=("Act as an expert architect engineer",),
+        editors=(
+            "Act as an expert software developer and make changes to source code",
+            "Act as an expert software developer who edits source code",
+        ),
     ),
     summaries=("I spoke to you previously about a number of things.",),
     system_marks=(

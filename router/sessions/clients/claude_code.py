@@ -3,7 +3,7 @@
 from router.contract.request import JsonObject, RequestView
 from router.contract.words import TurnKind
 from router.dialects.fields import as_list, as_object, as_text
-from router.sessions.clients.client import Client, Stated, parse_object
+from router.sessions.clients.client import Client, PlanMarks, Stated, parse_object
 
 COMMAND_OPENS = ("<command-name>", "<command-message>")
 """A typed command. Its expansion follows as a separate block or message."""
@@ -29,13 +29,15 @@ def read_stated(view: RequestView) -> Stated:
     metadata = as_object(view.body.get("metadata"))
     user = parse_object(as_text(metadata.get("user_id")))
     session = as_text(user.get("session_id")) or as_text(metadata.get("session_id"))
-    return Stated(session=session, is_planning=_says_plan(view.body))
+    return Stated(session=session, is_planning=bool(_says_plan(view.body)))
 
 
-def _says_plan(body: JsonObject) -> bool:
+def _says_plan(body: JsonObject) -> bool | None:
+    """None without the field, which it leaves out in its manual mode, for some models, and after a refusal."""
     safeguards = as_list(body.get("safeguards"))
     context = as_object(as_object(safeguards[0]).get("classifier_context")) if safeguards else {}
-    return context.get("permission_mode") == "plan"
+    mode = context.get("permission_mode")
+    return None if mode is None else mode == "plan"
 
 
 CLAUDE_CODE = Client(
@@ -101,7 +103,13 @@ CLAUDE_CODE = Client(
         "Output token limit hit. Resume directly",
         "Your response was cut off because it exceeded the output token limit.",
     ),
-    plan_marks=("Plan mode is active",),
+    plan=PlanMarks(
+        on=("Plan mode is active", "Plan mode still active"),
+        off=("## Exited Plan Mode",),
+        block_tag="system-reminder",
+        read_field=_says_plan,
+        exit_tool="ExitPlanMode",
+    ),
     system_inner_marks=(
         ("cc_is_subagent=true", TurnKind.SUBAGENT),
         ("You are an assistant for performing a web search tool use", TurnKind.SIDE),

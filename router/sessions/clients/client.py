@@ -20,6 +20,28 @@ class Stated(NamedTuple):
     is_planning: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class PlanMarks:
+    """How requests show that their client plans, and that the person accepted the plan. Only the client's own texts count."""
+
+    on: tuple[str, ...] = ()
+    off: tuple[str, ...] = ()
+    """Beginnings of a paragraph in `system` and `developer` messages and in blocks with `block_tag`. The newest counts."""
+    block_tag: str = ""
+    """The tag of blocks that it adds to a user message, next to the person's words or a tool's result."""
+    last_heading: str = ""
+    """The heading in such a block under which the mark is, where the block also quotes files or output."""
+    planners: tuple[str, ...] = ()
+    editors: tuple[str, ...] = ()
+    """System prompts of the two calls, for a client that plans and edits in conversations of their own."""
+    read_field: Callable[[JsonObject], bool | None] | None = None
+    """Reads a field of the body that says so; None if it says nothing. It counts before any text."""
+    exit_tool: str = ""
+    """The tool that asks the person: its result, unless an error, accepts the plan. Otherwise the next turn does."""
+    proposal: str = ""
+    """Tag that the last answer must have: without it there was no plan to accept."""
+
+
 class ListedModel(NamedTuple):
     """A name of ours for a client's own model list."""
 
@@ -101,8 +123,8 @@ class Client:
     """Requests for such a summary."""
     cut_answers: tuple[str, ...] = ()
     """Requests for the rest of an answer."""
-    plan_marks: tuple[str, ...] = ()
-    """Texts around the last message, anywhere in it, in plan mode."""
+    plan: PlanMarks | None = None
+    """None for a client without a plan mode, or with one that its requests do not show."""
     system_marks: Marks = ()
     system_inner_marks: Marks = ()
     """Anywhere in the first 400 characters of the system prompt."""

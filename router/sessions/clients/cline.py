@@ -1,6 +1,6 @@
 """Cline."""
 
-from router.sessions.clients.client import Client
+from router.sessions.clients.client import Client, PlanMarks
 
 CLINE = Client(
     "cline",
@@ -12,5 +12,5 @@ CLINE = Client(
     needs_calls=True,
     tags=("environment_details",),
     starts=("# task_progress", "[ERROR] You did not use a tool in your previous response!"),
-    plan_marks=("# Current Mode\nPLAN MODE",),
+    plan=PlanMarks(on=("PLAN MODE",), off=("ACT MODE",), block_tag="environment_details", last_heading="# Current Mode\n"),
 )

@@ -12,7 +12,7 @@ from router.contract.request import Json, JsonObject, RequestView
 from router.contract.signals import reserve_tokens
 from router.contract.words import TurnKind
 from router.dialects.fields import as_object, as_text
-from router.sessions.clients.client import Client, ListedModel, ModelList, Stated, parse_object
+from router.sessions.clients.client import Client, ListedModel, ModelList, PlanMarks, Stated, parse_object
 
 STORED_MODELS = Path("connect", "codex", "models.json")
 _METADATA = "x-codex-turn-metadata"
@@ -138,5 +138,8 @@ CODEX = Client(
     ),
     summaries=("Another language model started to solve this problem",),
     compactions=("You are performing a CONTEXT CHECKPOINT COMPACTION",),
+    plan=PlanMarks(
+        on=("<collaboration_mode># Plan Mode",), off=("<collaboration_mode># Collaboration Mode",), proposal="<proposed_plan>"
+    ),
     header_marks=(("x-openai-subagent", TurnKind.SUBAGENT),),
 )

@@ -1,7 +1,7 @@
 """opencode."""
 
 from router.contract.words import TurnKind
-from router.sessions.clients.client import Client
+from router.sessions.clients.client import Client, PlanMarks
 
 OPENCODE = Client(
     "opencode",
@@ -18,7 +18,9 @@ OPENCODE = Client(
         "Called the Read tool with the following input:",
     ),
     compactions=("Provide a detailed prompt for continuing our conversation above",),
-    plan_marks=("# Plan Mode - System Reminder",),
+    plan=PlanMarks(
+        on=("# Plan Mode - System Reminder",), off=("Your operational mode has changed from plan",), block_tag="system-reminder"
+    ),
     system_marks=(("You are a title generator", TurnKind.SIDE),),
     system_inner_marks=(
         ("You are a helpful AI assistant tasked with summarizing conversations", TurnKind.COMPACTION),

@@ -5,6 +5,7 @@ import sqlite3
 from collections.abc import Mapping
 
 from router.contract.caller import Caller
+from router.contract.clock import CLOCK
 from router.contract.entry import COLUMNS, Entry
 from router.contract.errors import StoreUnavailable
 from router.contract.request import Json
@@ -12,6 +13,8 @@ from router.contract.shared import Origin
 from router.contract.stores import RETRY_AFTER_SECONDS, StoreUnusable
 from router.stores.recent import Explain, RecentEntries, row_of
 from router.stores.sqlite.files import FAILURES
+from router.stores.sqlite.held_places import HeldPlaces
+from router.stores.sqlite.hours import settle_next
 from router.stores.sqlite.migrate import forget_copies
 from router.stores.sqlite.reader import SqliteReader
 from router.stores.sqlite.retention import Retention
@@ -29,7 +32,6 @@ _INSERT = (
     f" VALUES ({', '.join('?' * (len(COLUMNS) + 4))}, {{replica}}, {{worker}}) ON CONFLICT (id) DO NOTHING"
 )
 _TOO_OLD = "SELECT sequence FROM entries WHERE at < ? LIMIT ?"
-_INSERT_PLACES = "INSERT INTO places (request_id, at, caller, places) VALUES (?, ?, ?, ?)"
 
 
 class SqliteEntries:
@@ -52,8 +54,9 @@ class SqliteEntries:
         self._retention = Retention(writer.path.name, "entries", keep_days * 86_400.0)
         self._reader = SqliteReader(writer.path)
         writer.watch(self._reader.rows)
-        self._recent = RecentEntries()
-        writer.attach(self, self._forget_old)
+        self._recent, self._places = RecentEntries(), HeldPlaces()
+        writer.attach(self, self._keep_up)
+        writer.follow_others(self._places.write_for_marks)
 
     def append(self, entry: Entry) -> None:
         decision, size = entry.decision, _ROW_BYTES
@@ -62,17 +65,20 @@ class SqliteEntries:
             size += len(decision)
         if entry.answer_text is not None or entry.prompt_text is not None:
             size += len(entry.prompt_text or "") + len(entry.answer_text or "")
-        row = Row(self._insert, row_of(entry), size)
-        if (places := entry.places) is None or not self._keeps_places:
-            self._append(row)
-        else:
+        self._append(Row(self._insert, row_of(entry), size))
+        if (places := entry.places) is not None and self._keeps_places:
             line = entry.line
-            self._append(row, Row(_INSERT_PLACES, (line.id, line.at, line.caller, places), len(places)))
+            self._places.add(line.id, line.at, line.caller, places)
 
     async def sync(self) -> None:
         """On failure the queue stays."""
         with contextlib.suppress(*FAILURES):
             await self._writer.run(lambda _: None)
+
+    async def keep_places(self) -> None:
+        """Write what marks would teach from. On failure it stays in memory."""
+        with contextlib.suppress(*FAILURES):
+            await self._writer.run(self._places.write)
 
     async def find_decision(self, request_id: str, caller: Caller | None) -> Mapping[str, Json] | None:
         """From memory if recent, else one keyed read. Raises `StoreUnavailable` where the row may exist."""
@@ -92,10 +98,11 @@ class SqliteEntries:
     async def close(self) -> None:
         """The writer must close last, so that SQLite removes its side files."""
         await self._reader.close()
+        await self.keep_places()
         await self._writer.detach(self)
 
-    def _forget_old(self, database: sqlite3.Connection) -> bool:
-        """A few at a time, so that other processes can write in between."""
+    def _keep_up(self, database: sqlite3.Connection) -> bool:
+        """Forget old rows and sum up hours, a few at a time, so that other processes can write in between."""
         oldest = self._retention.find_limit(database)
         lost, which = 0, (oldest, _DELETED_AT_ONCE)
         with transaction(database):
@@ -114,7 +121,7 @@ class SqliteEntries:
         database.execute("DELETE FROM misjudged WHERE at < ? AND should_be != '' AND decision IS NULL", (oldest,))
         database.execute("DELETE FROM places WHERE at < ?", (oldest,))
         forget_copies(self._writer.path, oldest)
-        return False
+        return settle_next(database, CLOCK.trusted())
 
 
 def write_origin(origin: Origin | None) -> dict[str, str]:

@@ -13,6 +13,7 @@ from router.contract.features import HASHING
 from router.contract.past import MarkedTurn, Marks, RecordedTurn
 from router.contract.words import Tier, TurnKind
 from router.stores.sqlite.files import open_ledger
+from router.stores.sqlite.lock import find_owner
 from router.stores.sqlite.migrate import Migrated, prepare
 from router.stores.sqlite.schemas import LEDGER
 
@@ -43,6 +44,9 @@ _MARKED = """
         CASE WHEN hashing = ? THEN places END
     FROM misjudged
 """
+_HELD_SECONDS = 86_400.0
+_ROUTER_SECONDS, _LOOK_SECONDS = 1.0, 0.05
+"""A router looks for marks several times a second."""
 
 
 class Judged(NamedTuple):
@@ -66,8 +70,18 @@ def mark_misjudged(path: Path, turn: RecordedTurn, should_be: Tier) -> Judged:
     with open_ledger(path, writes=True) as database:
         migrated = prepare(path, LEDGER)
         database.execute(_MARK, {"id": turn.id, "now": time.time(), "should_be": str(should_be), "hashing": HASHING})
-        teaches = database.execute(_TEACHES, (turn.id,)).fetchone()
-    return Judged(is_marked=True, teaches=teaches is not None and bool(teaches[0]), migrated=migrated)
+        return Judged(is_marked=True, teaches=_wait_to_teach(path, database, turn), migrated=migrated)
+
+
+def _wait_to_teach(path: Path, database: sqlite3.Connection, turn: RecordedTurn) -> bool:
+    """A running router has the places of recent turns in memory, and writes them once it sees the mark."""
+    is_recent, deadline = time.time() - turn.at < _HELD_SECONDS, time.monotonic() + _ROUTER_SECONDS
+    while True:
+        if (teaches := database.execute(_TEACHES, (turn.id,)).fetchone()) is not None and teaches[0]:
+            return True
+        if not is_recent or time.monotonic() > deadline or find_owner(path) is None:
+            return False
+        time.sleep(_LOOK_SECONDS)
 
 
 def unmark_misjudged(path: Path, turn: RecordedTurn) -> bool:

@@ -219,8 +219,10 @@ def _add_columns(database: sqlite3.Connection) -> None:
     found = read_tables(database).get("entries", COLUMNS)
     if missing := column_types().keys() - set(found):
         with transaction(database):
-            for name in sorted(missing.difference(read_tables(database)["entries"])):  # another process may have been faster
-                database.execute(f"ALTER TABLE entries ADD COLUMN {name} {SQL[column_types()[name][0]]}")
+            missing -= set(read_tables(database)["entries"])  # another process may have been faster
+            for name, (kind, _) in column_types().items():
+                if name in missing:
+                    database.execute(f"ALTER TABLE entries ADD COLUMN {name} {SQL[kind]}")
 
 
 def _split(script: str) -> Iterator[str]:

@@ -1,19 +1,21 @@
-"""Pages of calls and sessions from the ledger, and series for plots.
+"""Pages of calls and sessions from the ledger.
 
 A page walks an index from its newest row until it is full or its time is up: a rarely met filter gives a short page with a
-cursor. `tests/router/stores/sqlite/test_pages.py` checks the index of each.
+cursor. `tests/router/stores/sqlite/test_pages.py` checks the index of each. A walk along the calls of a caller or target skips
+the hours that have none.
 """
 
 import re
 import sqlite3
 import time
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from router.contract.entry import COLUMNS, Line, read_line
-from router.contract.past import PageRow, SessionRows, SessionsPage, SessionSums, TargetSeries, TurnsAsked
+from router.contract.past import PageRow, SessionRows, SessionsPage, SessionSums, TurnsAsked
 from router.contract.words import PERSONS_KINDS, Outcome, Tier, TurnKind
+from router.stores.sqlite.hours import IS_TURN, UNPRICED, find_spans
 
 WITHIN_SECONDS = 0.2
 _WALK_SECONDS = 0.1
@@ -21,23 +23,15 @@ _WALK_SECONDS = 0.1
 _LOOK_ROWS = 64
 _SUMMED_ROWS = 2_000
 """Newest calls summed per session: a script may use one session for years."""
-_SERIES_VALUES = 24_000
-"""Calls a plot takes percentiles from, the newest of each step."""
 PERSONS = f"({', '.join(repr(str(kind)) for kind in PERSONS_KINDS)})"
-BEGIN = f"('{TurnKind.ASK}', '{TurnKind.FOLLOW_UP}')"
-IS_TURN = (
-    f"ifnull(turn_kind IN {BEGIN} AND tier IS NOT NULL"
-    f" AND outcome NOT IN ('{Outcome.FAILED}', '{Outcome.REFUSED}', '{Outcome.SUPERSEDED}'), 0)"
-)
-"""A turn in which a model worked. Refused or failed ones are sent again, and would count twice."""
-UNPRICED = f"cost_usd IS NULL AND (outcome = '{Outcome.SERVED}' OR output_tokens IS NOT NULL)"
 _KEPT = "replace(substr(decision, 1, 24), ' ', '')"
 _DECIDED = f"CASE WHEN substr({_KEPT}, 7, 8) = ',\"tier\":' THEN substr({_KEPT}, 16, 4) ELSE tier END"
 """The tier decided on; another serves where its targets fail. The JSON starts with version and tier, and parsing all of it is
 far slower. Rows before versions count as served."""
-_ERRORS = f"('{Outcome.FAILED}', '{Outcome.CUT_SHORT}')"
-_LEADS = ("session", "outcome", "caller", "target")
+_LEADS = ("session", "outcome")
 """Indexed columns that may lead a walk, the rarest first; other filters are checked row by row."""
+_SUMMED = ("caller", "target")
+"""Columns whose hours are known."""
 _NOT_SERVED = f"outcome != '{Outcome.SERVED}'"
 """Phrased exactly as in the partial index, or SQLite does not use it."""
 _WALK = "SELECT {columns} FROM entries WHERE {where} ORDER BY at DESC, sequence DESC"
@@ -81,17 +75,6 @@ _SESSIONS = f"""
 """  # noqa: S608  fixed names
 _OLDER = "SELECT sequence FROM entries WHERE session = ? ORDER BY sequence DESC LIMIT 1 OFFSET ?"
 _SESSION = f"{_ROW} WHERE session = ? AND +caller = ? ORDER BY sequence DESC LIMIT ?"
-_NEXT_TARGET = "SELECT target FROM entries WHERE target > ? ORDER BY target LIMIT 1"
-_TIER = "SELECT tier FROM entries WHERE target = ? ORDER BY at DESC LIMIT 1"
-_STEP = "FROM entries WHERE target = ? AND at >= ? AND at < ?"
-_COUNTS = f"SELECT count(*), count(*) FILTER (WHERE outcome IN {_ERRORS}) {_STEP}"
-_VALUES = f"SELECT ttft_ms, tokens_per_second {_STEP} ORDER BY at DESC LIMIT ?"
-_OWN_STEP = "FROM entries WHERE caller = ? AND at >= ? AND at < ? AND +target IS NOT NULL"
-# With max(at), SQLite takes the tier from the newest row.
-_OWN_COUNTS = (
-    f"SELECT target, tier, count(*), count(*) FILTER (WHERE outcome IN {_ERRORS}), max(at) {_OWN_STEP} GROUP BY +target"
-)
-_OWN_VALUES = f"SELECT target, ttft_ms, tokens_per_second {_OWN_STEP} ORDER BY at DESC LIMIT ?"
 
 
 def read_session_page(database: sqlite3.Connection, asked: TurnsAsked) -> SessionsPage:
@@ -130,19 +113,6 @@ def read_sessions(database: sqlite3.Connection, since: float, limit: int, caller
     return _sum_up(database, since, [*names], limit, caller=caller)
 
 
-def read_series(
-    database: sqlite3.Connection, ends_at: float, step_seconds: float, steps: int, caller: str | None
-) -> Mapping[str, TargetSeries]:
-    begins_at = ends_at - step_seconds * steps
-    marks = [(begins_at + step_seconds * step, begins_at + step_seconds * (step + 1)) for step in range(steps)]
-    if caller is not None:
-        return _read_own(database, caller, marks)
-    targets = [*_find_targets(database)]
-    values = max(20, _SERIES_VALUES // (steps * max(1, len(targets))))
-    found = {target: _read_target(database, target, marks, values) for target in targets}
-    return {target: series for target, series in found.items() if any(series.calls)}
-
-
 def _sum_up(
     database: sqlite3.Connection, since: float, names: Sequence[str], limit: int, first: int = 0, caller: str | None = None
 ) -> list[SessionSums]:
@@ -163,13 +133,17 @@ def _sum_up_session(database: sqlite3.Connection, session: str, caller: str) -> 
 
 
 def find_filters(asked: TurnsAsked) -> dict[str, str]:
-    names = (*_LEADS, "tier", "client")
+    names = (*_LEADS, *_SUMMED, "tier", "client")
     return {name: value for name in names if (value := getattr(asked, name)) is not None}
+
+
+def find_lead(filters: Mapping[str, str]) -> str | None:
+    return next((name for name in _LEADS if name in filters and filters[name] != Outcome.SERVED), None)
 
 
 def write_walk(filters: Mapping[str, str], columns: tuple[str, ...], *, has_place: bool) -> tuple[str, tuple[str, ...]]:
     """A walk along one filter's index, and the filters left to check row by row."""
-    lead = next((name for name in _LEADS if name in filters and filters[name] != Outcome.SERVED), None)
+    lead = find_lead(filters)
     rest = tuple(name for name in filters if name != lead)
     where = ["at >= ?", *([f"{lead} = ?"] if lead is not None else [])]
     if lead == "outcome":
@@ -190,7 +164,16 @@ class Walk:
         ends = self._place or ((asked.until, -1) if asked.until is not None else ())
         query, rest = write_walk(filters, columns, has_place=bool(ends))
         led = tuple(value for name, value in filters.items() if name not in rest)
-        self._rows = database.execute(query, (asked.since, *led, *ends))
+        summed = {name: value for name, value in filters.items() if name in _SUMMED}
+        if summed and find_lead(filters) is None:
+            by_hours, _ = write_walk(filters, columns, has_place=True)
+            spans = find_spans(database, summed, asked.since, ends[0] if ends else None)
+            self._rows: Iterable[tuple[Any, ...]] = chain.from_iterable(
+                database.execute(by_hours if (stops := _earlier(until, ends)) else query, (since, *stops))
+                for since, until in spans
+            )
+        else:
+            self._rows = database.execute(query, (asked.since, *led, *ends))
         self._wanted = tuple(filters[name] for name in rest)
         self.values: tuple[str, ...] = ()
         self.next: int | None = None
@@ -223,6 +206,13 @@ class Walk:
         )
 
 
+def _earlier(until: float | None, ends: tuple[float, int] | tuple[()]) -> tuple[float, int] | tuple[()]:
+    """Where a walk stops: at the end of its hour, or at its place if that comes first."""
+    if until is None or (ends and ends[0] < until):
+        return ends
+    return (until, -1)
+
+
 def _read_row(row: tuple[Any, ...] | None) -> PageRow | None:
     """Without the tier before it; None if gone or foreign."""
     if row is None or (line := read_line(row[:-3])) is None:
@@ -247,55 +237,3 @@ def _in_order(database: sqlite3.Connection, rows: list[tuple[Any, ...]]) -> list
         found.append(row._replace(tier_before=before if is_persons else None))
         before = line.tier if is_persons else before
     return found
-
-
-def _find_targets(database: sqlite3.Connection) -> Iterator[str]:
-    """Skips through the index from one target to the next."""
-    name = ""
-    while (found := database.execute(_NEXT_TARGET, (name,)).fetchone()) is not None:
-        yield (name := found[0])
-
-
-def _read_target(database: sqlite3.Connection, target: str, marks: list[tuple[float, float]], values: int) -> TargetSeries:
-    (tier,) = database.execute(_TIER, (target,)).fetchone()
-    series = TargetSeries(tier, [], [], [], [], [])
-    for begin, end in marks:
-        calls, errors = database.execute(_COUNTS, (target, begin, end)).fetchone()
-        found = database.execute(_VALUES, (target, begin, end, values)).fetchall() if calls else []
-        _add_step(series, calls, errors, [ttft for ttft, _ in found], [speed for _, speed in found])
-    return series
-
-
-def _read_own(database: sqlite3.Connection, caller: str, marks: list[tuple[float, float]]) -> dict[str, TargetSeries]:
-    found: dict[str, TargetSeries] = {}
-    values = _SERIES_VALUES // len(marks)
-    for step, (begin, end) in enumerate(marks):
-        counts = database.execute(_OWN_COUNTS, (caller, begin, end)).fetchall()
-        told: defaultdict[str, list[tuple[float | None, float | None]]] = defaultdict(list)
-        if counts:
-            for target, ttft, speed in database.execute(_OWN_VALUES, (caller, begin, end, values)):
-                told[target].append((ttft, speed))
-        for target, tier, *_ in counts:
-            if target not in found:
-                found[target] = TargetSeries(tier, [], [], [], [], [])
-                for _ in range(step):
-                    _add_step(found[target], 0, 0, [], [])
-        by_target = {target: (calls, errors) for target, _, calls, errors, _ in counts}
-        for target, series in found.items():
-            rows = told[target]
-            _add_step(series, *by_target.get(target, (0, 0)), [ttft for ttft, _ in rows], [speed for _, speed in rows])
-    return found
-
-
-def _add_step(series: TargetSeries, calls: int, errors: int, ttfts: list[float | None], speeds: list[float | None]) -> None:
-    waits, written = (sorted(value for value in values if value is not None) for values in (ttfts, speeds))
-    series.calls.append(calls)
-    series.errors.append(errors)
-    series.ttft_ms.append(_percentile(waits, 50))
-    series.ttft_p95_ms.append(_percentile(waits, 95))
-    series.tokens_per_second.append(_percentile(written, 50))
-
-
-def _percentile(values: list[float], percent: int) -> float | None:
-    """Nearest rank: at least `percent` per cent are at or below it."""
-    return values[-(-len(values) * percent // 100) - 1] if values else None

@@ -9,6 +9,7 @@ import sqlite3
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -33,11 +34,12 @@ from router.contract.past import (
 )
 from router.contract.spending import UNITS_PER_USD, Span
 from router.contract.words import PERSONS_KINDS, Outcome, Tier, TurnKind
-from router.stores.sqlite import pages, turn_pages
+from router.stores.sqlite import pages, series, turn_pages
 from router.stores.sqlite.files import open_ledger
+from router.stores.sqlite.hours import BEGIN, LIVE_BY_DAY, LIVE_BY_HOUR, UNPRICED, divide, divide_by_day
 from router.stores.sqlite.lock import find_owner
 from router.stores.sqlite.marks import read_marks, read_misjudged, read_newer
-from router.stores.sqlite.pages import BEGIN, IS_TURN, LINE, PERSONS, UNPRICED
+from router.stores.sqlite.pages import LINE, PERSONS
 
 _LEARNING_SECONDS = 1.0
 """A router can do without."""
@@ -96,27 +98,24 @@ _BEGINNINGS = (
     " AND session IN ({marks})"
 )
 """Turns as they are numbered (`router.past.turns`): not what the router answered itself, nor an ask that was sent again."""
-_IS_SERVED = f"outcome != '{Outcome.REFUSED}'"
 _SUMS = f"""
-    SELECT date(at, 'unixepoch', 'localtime'), client, tier, sum({IS_TURN}), count(*), sum(input_tokens),
-        sum(output_tokens), sum(cost_usd), sum({UNPRICED}), ifnull(sum(duration_ms) FILTER (WHERE {_IS_SERVED}), 0.0) / 1000,
-        sum(ttft_ms) / 1000, count(ttft_ms), sum(outcome IN ('{Outcome.ABANDONED}', '{Outcome.INTERRUPTED}')),
-        sum(outcome = '{Outcome.FAILED}'), sum(outcome = '{Outcome.REFUSED}'), caller,
-        sum(list_usd)
-    FROM entries WHERE at >= :since AND (:caller IS NULL OR +caller = :caller)
-        AND (tier IS NOT NULL OR outcome != '{Outcome.SERVED}') GROUP BY 1, 2, 3, +caller
+    SELECT {{day}}, client, tier, sum(turns), sum(calls), sum(input_tokens), sum(output_tokens), sum(cost_usd), sum(unpriced),
+        ifnull(sum(duration_ms) FILTER (WHERE outcome != '{Outcome.REFUSED}'), 0.0) / 1000, sum(ttft_ms) / 1000, sum(firsts),
+        sum(calls * (outcome IN ('{Outcome.ABANDONED}', '{Outcome.INTERRUPTED}'))), sum(calls * (outcome = '{Outcome.FAILED}')),
+        sum(calls * (outcome = '{Outcome.REFUSED}')), caller, sum(list_usd)
+    FROM {{sums}} AND (tier IS NOT NULL OR outcome != '{Outcome.SERVED}') GROUP BY 1, client, tier, caller
 """  # noqa: S608  fixed names
-_SPENDING = f"""
-    SELECT caller, sum(CAST(round(cost_usd * {UNITS_PER_USD}) AS INTEGER)) FROM entries
-    WHERE at >= ? AND at < ? AND cost_usd IS NOT NULL GROUP BY +caller
+_ADDED = tuple(name for name in CallSums._fields if name not in ("day", "client", "tier", "caller"))
+_EVERYBODY = {"caller": None}
+_SPENDING = "SELECT caller, sum(cost_units) FROM {sums} AND cost_units IS NOT NULL GROUP BY caller"
+_SPENT = "SELECT caller, key, sum(cost_usd), max(newest_at) FROM {sums} GROUP BY caller, key"
+_LOOKS = f"""
+    SELECT sum(CAST(round(usd * {UNITS_PER_USD}) AS INTEGER)) FROM (
+        SELECT CASE
+            WHEN typeof(decision) = 'text' AND json_valid(decision) THEN json_extract(decision, '$.look.cost_usd')
+        END AS usd FROM entries WHERE at >= ? AND at < ? AND combined IS NOT NULL
+    ) WHERE usd BETWEEN 0 AND 1e12
 """  # noqa: S608  fixed names
-"""Costs are rounded to integers first: a sum of floats depends on row order."""
-
-_SPENT = """
-    SELECT +caller, key, sum(cost_usd) FILTER (WHERE at >= ? AND at < ?),
-        sum(cost_usd) FILTER (WHERE at >= ? AND at < ?), max(at)
-    FROM entries GROUP BY 1, 2
-"""
 
 
 def wait_for_writer(path: Path) -> None:
@@ -188,23 +187,45 @@ class SqliteEntryReader:
 
     def read_series(self, ends_at: float, step_seconds: float, steps: int, caller: str | None) -> Mapping[str, TargetSeries]:
         with self._open_page() as database:
-            return pages.read_series(database, ends_at, step_seconds, steps, caller)
+            return series.read_series(database, ends_at, step_seconds, steps, caller)
 
     def read_sessions(self, since: float, limit: int, caller: str | None = None) -> list[SessionSums]:
         with open_ledger(self.path) as database:
             return pages.read_sessions(database, since, limit, caller)
 
     def read_sums(self, since: float, caller: str | None = None) -> list[CallSums]:
+        found: dict[tuple[object, ...], CallSums] = {}
         with open_ledger(self.path) as database:
-            return [CallSums(*row) for row in database.execute(_SUMS, {"since": since, "caller": caller})]
+            days = [(f"'{day}'", sums) for day, sums in divide_by_day(database, since)]
+            for day, sums in [*days, ("hour", f"({LIVE_BY_DAY}) WHERE 1")]:
+                for row in map(CallSums._make, database.execute(_SUMS.format(day=day, sums=sums), {"caller": caller})):
+                    group = (row.day, row.client, row.tier, row.caller)
+                    found[group] = _add(found[group], row) if group in found else row
+        return [*found.values()]
 
     def read_spending(self, span: Span) -> dict[str, int]:
+        found: Counter[str] = Counter()
         with open_ledger(self.path) as database:
-            return dict(database.execute(_SPENDING, span).fetchall())
+            for caller, units in _read_parts(database, span, _SPENDING):
+                found[caller] += units
+        return dict(found)
+
+    def read_look_spending(self, span: Span) -> int:
+        """What looks came to, all callers together."""
+        with open_ledger(self.path) as database:
+            return int(database.execute(_LOOKS, span).fetchone()[0] or 0)
 
     def read_spent(self, day: Span, month: Span) -> list[CallerSums]:
+        found: dict[tuple[str, str | None], CallerSums] = {}
         with open_ledger(self.path) as database:
-            return [CallerSums(*row) for row in database.execute(_SPENT, (*day, *month))]
+            for caller, key, _, newest in _read_parts(database, Span(0.0, inf), _SPENT):
+                known = found.get((caller, key))
+                found[caller, key] = CallerSums(caller, key, None, None, max(newest, known.last_at if known else newest))
+            for name, span in (("today_usd", day), ("month_usd", month)):
+                for caller, key, usd, _ in _read_parts(database, span, _SPENT):
+                    of = found[caller, key]
+                    found[caller, key] = of._replace(**{name: _add_known(getattr(of, name), usd)})
+        return [*found.values()]
 
     def find_turn(self, request_id: str | None, caller: str | None = None) -> RecordedTurn | None:
         """The last turn a person began, or a decided request by its id."""
@@ -273,6 +294,21 @@ class SqliteEntryReader:
 
     def _open_page(self) -> contextlib.AbstractContextManager[sqlite3.Connection]:
         return open_ledger(self.path, within_seconds=pages.WITHIN_SECONDS)
+
+
+def _read_parts(database: sqlite3.Connection, span: Span, query: str) -> list[tuple[Any, ...]]:
+    """Rows of a query over whole hours, and over the other rows of a span."""
+    whole = divide(database, *span)
+    parts = (f"hours WHERE {whole.where('hours')}", f"({LIVE_BY_HOUR}) WHERE 1")
+    return [row for part in parts for row in database.execute(query.format(sums=part), _EVERYBODY).fetchall()]
+
+
+def _add(one: CallSums, other: CallSums) -> CallSums:
+    return one._replace(**{name: _add_known(getattr(one, name), getattr(other, name)) for name in _ADDED})
+
+
+def _add_known(one: Any, other: Any) -> Any:
+    return other if one is None else one if other is None else one + other
 
 
 def _read_calls(database: sqlite3.Connection, texts: str, **which: float) -> Iterator[RecordedCall]:

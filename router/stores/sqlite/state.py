@@ -7,11 +7,13 @@ from typing import NamedTuple
 
 from router.stores.sqlite.compact import Pages, read_pages
 from router.stores.sqlite.files import WRITE_SECONDS, connect_to_read, has_closed_log, say_unreadable, side_files
+from router.stores.sqlite.hours import DERIVED
 from router.stores.sqlite.migrate import UPKEEP
 from router.stores.sqlite.schemas import find_copies, read_tables, read_version
 
 _DATED = ("entries", "transcripts", "jobs")
 """The main table of each kind of file."""
+_UNCOUNTED = (UPKEEP, *DERIVED, "settled")
 
 
 class CopyState(NamedTuple):
@@ -62,7 +64,9 @@ def measure_copy(path: Path) -> CopyState:
 
 def count_tables(database: sqlite3.Connection) -> dict[str, int]:
     count = 'SELECT count(*) FROM "{}"'.format
-    return {table: int(database.execute(count(table)).fetchone()[0]) for table in read_tables(database) if table != UPKEEP}
+    return {
+        table: int(database.execute(count(table)).fetchone()[0]) for table in read_tables(database) if table not in _UNCOUNTED
+    }
 
 
 def _read_ages(database: sqlite3.Connection) -> tuple[float | None, float | None]:

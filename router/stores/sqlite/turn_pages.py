@@ -10,8 +10,9 @@ from typing import Any
 from router.contract.entry import COLUMNS, read_line
 from router.contract.past import FoundCall, RecordedCall, TurnsAsked, TurnsPage
 from router.contract.words import NOBODY_SERVED, PERSONS_KINDS, Tier, TurnKind
+from router.stores.sqlite.hours import BEGIN
 from router.stores.sqlite.marks import read_misjudged
-from router.stores.sqlite.pages import BEGIN, LINE, PERSONS, Walk, find_filters
+from router.stores.sqlite.pages import LINE, PERSONS, Walk, find_filters
 
 _MAX_CALLS = 1_000
 """Calls read of one session."""

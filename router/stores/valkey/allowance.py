@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any
 
 from router.contract.allowance import Use
-from router.contract.shared import WhenBlind
+from router.contract.shared import OnStoreOutage
 from router.contract.stores import StoreUnusable
 from router.loop.supervisor import supervise
 from router.loop.tasks import spawn
@@ -74,8 +74,8 @@ class ValkeyPart:
     def allowed(self) -> int:
         if not self.is_blind:
             return min(self.held - self._yielding, self.limit)
-        kinds = {WhenBlind.SHARE: self.held, WhenBlind.STOP: 0, WhenBlind.OPEN: self.limit - self.spent}
-        return kinds[self._owner.when_blind]
+        kinds = {OnStoreOutage.SHARE: self.held, OnStoreOutage.STOP: 0, OnStoreOutage.OPEN: self.limit - self.spent}
+        return kinds[self._owner.on_store_outage]
 
     @property
     def reachable(self) -> int:
@@ -225,8 +225,8 @@ class ValkeyPart:
 class ValkeyAllowance:
     """All parts of this router, which uses limits from the first part on."""
 
-    def __init__(self, link: Link, when_blind: WhenBlind, replica: str, ledger: Callable[[], str] = str) -> None:
-        self._link, self.when_blind, self._ledger = link, when_blind, cache(ledger)
+    def __init__(self, link: Link, on_store_outage: OnStoreOutage, replica: str, ledger: Callable[[], str] = str) -> None:
+        self._link, self.on_store_outage, self._ledger = link, on_store_outage, cache(ledger)
         self._me = f"{replica}:{os.getpid()}:{secrets.token_hex(4)}"
         self._parts: dict[str, ValkeyPart] = {}
         self._others: list[bytes] = []

@@ -182,6 +182,17 @@ def test_settings_that_are_gone_are_shown_rewritten_and_checked(here, capsys):
     assert not (here / "config.yaml.bak.1").exists()
 
 
+def test_settings_with_a_new_name_are_renamed_where_they_are_or_removed_next_to_it(here):
+    rest = SIMULATED.replace("ledger: {path: test.db}", "ledger:\n  path: a.db\n  keep_places: false  # why")
+    old = f"{rest}shared: {{when_blind: stop, on_store_outage: open}}\n"
+    (here / "config.yaml").write_text(old)
+
+    assert main(["check", "--fix", "--yes"]) == 0
+
+    new = old.replace("keep_places", "keep_word_hashes").replace("when_blind: stop, ", "")
+    assert (here / "config.yaml").read_text() == new
+
+
 def test_without_a_yes_nothing_is_rewritten_and_the_faults_are_told(here, capsys):
     (here / "config.yaml").write_text(OLD)
 

@@ -33,6 +33,23 @@ def test_a_setting_without_effect_is_left_out_with_a_warning():
     assert [fault.path for fault in faults_in(SIMULATED + "delegation: {note: item, notes: 1}\n")] == ["delegation.notes"]
 
 
+@pytest.mark.parametrize(
+    ("block", "old", "new"),
+    [("ledger", "keep_places: false", "keep_word_hashes"), ("shared", "when_blind: stop", "on_store_outage")],
+)
+def test_a_setting_with_another_name_counts_under_both_and_the_old_one_is_warned_of(block, old, new):
+    name, _, value = old.partition(": ")
+    rest = SIMULATED.replace("ledger: {path: test.db}", "")
+    before, after = (load_text(f"{rest}{block}: {{{line}}}\n") for line in (old, f"{new}: {value}"))
+
+    assert getattr(before.config, block) == getattr(after.config, block) != getattr(load_text(rest).config, block)
+    assert [line for line in before.warnings if line not in after.warnings] == [
+        f"{block}.{name}: this setting is now called {new}; the old name goes with the next release (tandem check --fix rewrites it)"
+    ]
+    both = load_text(f"{rest}{block}: {{{name}: {'true' if block == 'ledger' else 'open'}, {new}: {value}}}\n")
+    assert getattr(both.config, block) == getattr(after.config, block)
+
+
 def test_settings_are_found_by_their_place_and_not_by_their_name_alone():
     content = {
         "decision": {"redo_factor": 3},

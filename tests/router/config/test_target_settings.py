@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from router.config.target_settings import OPTIONS, OPTIONS_ALIAS, TargetSettings
+from router.config.target_settings import OPTIONS, OPTIONS_ALIAS, TargetSettings, find_instructions
 
 
 @pytest.mark.parametrize("name", ["a", "gpt-5.5", "A_b.c-9", "x" * 64])
@@ -25,3 +25,10 @@ def test_an_address_is_a_plain_http_url(url):
 
 def test_options_have_one_name_and_one_older_name():
     assert {OPTIONS, OPTIONS_ALIAS} <= set(TargetSettings.model_fields)
+
+
+def test_instructions_are_a_text_or_a_known_preset():
+    assert find_instructions("Be brief.") == "Be brief."
+    assert "smallest change" in find_instructions("preset:minimal-edits")
+    with pytest.raises(ValueError, match=r'unknown preset "tiny"\. Known: preset:minimal-edits'):
+        find_instructions("preset:tiny")

@@ -226,7 +226,7 @@ def kept_bodies(known: Histories = KNOWN) -> list[grown.Body]:
 
 
 def test_the_longest_unused_are_forgotten(monkeypatch):
-    monkeypatch.setattr(histories, "_MAX_BYTES", len(body_of(messages(*range(20)))) * 7 // 2)
+    monkeypatch.setattr(histories, "MAX_BYTES", len(body_of(messages(*range(20)))) * 7 // 2)
     for number in range(5):
         parse(body_of(messages(*range(number, number + 20))))
     assert len(kept_bodies()) == 3
@@ -238,13 +238,13 @@ def test_the_longest_unused_are_forgotten(monkeypatch):
 
 
 def test_what_is_counted_as_kept_is_what_is_kept_however_bodies_grow_and_are_forgotten(monkeypatch):
-    monkeypatch.setattr(histories, "_MAX_BYTES", len(body_of(messages(*range(30)))) * 5)
+    monkeypatch.setattr(histories, "MAX_BYTES", len(body_of(messages(*range(30)))) * 5)
     random = Random(7)
     for _ in range(300):
         begin = random.randrange(12)
         parse(body_of(messages(*range(begin, begin + random.randrange(16, 40)))))
 
-        assert KNOWN.kept_bytes == sum(body.size for body in kept_bodies()) <= histories._MAX_BYTES
+        assert KNOWN.kept_bytes == sum(body.size for body in kept_bodies()) <= histories.MAX_BYTES
 
 
 def test_of_conversations_with_the_same_bytes_at_every_landmark_each_is_found(monkeypatch):

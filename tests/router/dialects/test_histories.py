@@ -396,7 +396,7 @@ def test_histories_that_remember_nothing_keep_nothing():
 
 
 def test_all_callers_together_are_kept_within_one_bound(monkeypatch):
-    monkeypatch.setattr(histories, "_MAX_BYTES", len(json.dumps(large(*range(20, 60)))) * 11 // 2)
+    monkeypatch.setattr(histories, "MAX_BYTES", len(json.dumps(large(*range(20, 60)))) * 11 // 2)
     monkeypatch.setattr(histories, "_MAX_STARTS", 7)
     known = Histories()
 

@@ -234,3 +234,24 @@ def test_every_step_of_the_measuring_is_told():
     tune(history(200, -1.0), SHIPPED, steps.append)
 
     assert sum(steps) == RESAMPLINGS
+
+
+def test_what_the_router_learns_of_a_caller_is_there_before_and_after():
+    samples = [replace(sample, caller="ada") for sample in history(600, 0.8)]
+
+    known, unknown = tune(samples, SHIPPED), tune(samples, SHIPPED, is_personal=False)
+
+    assert known.fitted == unknown.fitted
+    assert known.log_loss.before < unknown.log_loss.before
+    assert known.regret_per_100.before <= unknown.regret_per_100.before
+
+
+def test_a_callers_turns_teach_the_lines_of_no_other():
+    ada = [replace(sample, caller="ada") for sample in history(300, 1.5)]
+    bob = [replace(sample, caller="bob") for sample in history(300, -1.5, seed=2)]
+
+    way = lab_tune.Way.learn(SHIPPED, [*ada, *bob])
+
+    assert way.offsets == {"ada": 0.25, "bob": -0.25}
+    assert way.log_odds_of(ada[0]) == pytest.approx(SHIPPED.log_odds + ada[0].evidence + 0.25)
+    assert lab_tune.Way.learn(SHIPPED, [replace(sample, weight=10) for sample in ada]).offsets == {}

@@ -183,7 +183,7 @@ class Talk:
             await self.memory.set_tier(view, alias)
             return None
         known = await self.memory.recall(view, read_turn(view), alias)
-        told = known.annotate(read_turn(view))
+        told = known.annotate(read_turn(view), view)
         target = TARGETS["sage"]
         finish(answer(self.memory, known, view, told, Tier.DEEP, target), target, 9)
         if turn.header is not None:

@@ -142,6 +142,18 @@ def test_a_second_opinion_is_an_attempt_within_the_decision():
     assert "tandem.is_question" not in values_of(served.attributes)
 
 
+def test_a_look_is_an_attempt_of_the_request_after_the_one_that_served():
+    row = Attempt("sage", 200, None, 0.4, Usage(40, 1), is_question=True, is_look=True)
+    *facts, settled = called()
+    look = QuestionEnded(1.9, SPARK, row, None, None, None, 1.5)
+    request, decide, (served, looked) = family_of(write(*FIRST, *facts, look, settled))
+
+    assert looked.parent_span_id == request.span_id != decide.span_id
+    assert looked.end_time_unix_nano > looked.start_time_unix_nano
+    assert values_of(looked.attributes)["tandem.is_question"] is True
+    assert looked.span_id != served.span_id
+
+
 def test_the_model_of_an_answer_is_told_where_it_is_known():
     opened, *rest = called()
     _, _, (attempt,) = family_of(

@@ -120,7 +120,7 @@ const Attempts = ({ found }) => html`
       ? html`<${Table} label="Attempts" head=${[["Target"], ["Answer"], ["Took", "number"], ["In → out", "number"], ["Cost", "number"]]}>
           ${found.attempts.map(
             (attempt, index) => html`<tr data-attempt=${index}>
-              <td>${attempt.target}${attempt.is_question ? html` <span class="muted">second opinion</span>` : null}</td>
+              <td>${attempt.target}${attempt.is_question ? html` <span class="muted">${attempt.is_look ? "look" : "second opinion"}</span>` : null}</td>
               <td>${attempt.error ? html`<span class="bad">${attempt.status ?? ""} ${attempt.error.replaceAll("_", " ")}</span>` : (attempt.status ?? "no answer")}</td>
               ${numbers(words.seconds(attempt.seconds), inOut(attempt.usage?.input_tokens, attempt.usage?.output_tokens), words.cost(attempt))}
             </tr>`,

@@ -401,4 +401,4 @@ def test_a_ledger_of_any_version_gets_the_indexes_of_the_page(tmp_path):
             path, "SELECT name FROM sqlite_master WHERE type = 'index' AND tbl_name = 'entries' AND sql IS NOT NULL"
         )
     }
-    assert names == {"entries_at", "entries_caller", "entries_session", "entries_target", "entries_outcome"}
+    assert names == {"entries_at", "entries_session", "entries_outcome"}

@@ -10,7 +10,7 @@ import pytest
 from router.contract.past import TurnsAsked
 from router.contract.stores import AskedTooMuch
 from router.contract.words import Outcome, Tier, TurnKind
-from router.stores.sqlite import pages, past
+from router.stores.sqlite import hours, pages, past, series
 from router.stores.sqlite.files import open_ledger
 from router.stores.sqlite.pages import find_filters, write_walk
 from router.stores.sqlite.past import SqliteEntryReader
@@ -18,6 +18,7 @@ from tests.tools.kept import ANN, BOB, make_entry
 from tests.tools.ledgers import write_ledger
 
 NOW = time.time()
+WHOLE = f"hours WHERE {hours.Whole(1, 500, frozenset()).where('hours')}"
 
 
 @pytest.fixture
@@ -28,6 +29,7 @@ def ledger(tmp_path):
 def plan_of(path, query: str) -> str:
     """How SQLite would go about a query."""
     with open_ledger(path) as database:
+        hours.divide(database, 0.0)
         values = dict.fromkeys(named) if (named := re.findall(r":(\w+)", query)) else [None] * query.count("?")
         return " | ".join(row[3] for row in database.execute(f"EXPLAIN QUERY PLAN {query}", values))
 
@@ -37,8 +39,8 @@ def plan_of(path, query: str) -> str:
     [
         ({}, "entries_at (at>?)"),
         ({"tier": "deep", "client": "codex", "outcome": "SERVED"}, "entries_at (at>?)"),
-        ({"caller": "ann", "tier": "deep"}, "entries_caller (caller=? AND at>?)"),
-        ({"target": "spark"}, "entries_target (target=? AND at>?)"),
+        ({"caller": "ann", "tier": "deep"}, "entries_at (at>?)"),
+        ({"target": "spark"}, "entries_at (at>?)"),
         ({"outcome": "FAILED", "caller": "ann", "target": "spark"}, "entries_outcome (outcome=? AND at>?)"),
         ({"session": "s", "outcome": "FAILED", "caller": "ann"}, "entries_session (session=?)"),
     ],
@@ -61,18 +63,18 @@ def test_a_walk_is_led_by_an_index_and_sorts_nothing_but_one_session(ledger, fil
         (pages._IS_NEWER, "INDEX entries_session (session=?)"),
         (pages._LAST_CALLER, "INDEX entries_session (session=?)"),
         (pages._SESSION, "INDEX entries_session (session=?)"),
-        (pages._NEXT_TARGET, "COVERING INDEX entries_target (target>?)"),
-        (pages._TIER, "INDEX entries_target (target=?)"),
-        (pages._COUNTS, "COVERING INDEX entries_target (target=? AND at>? AND at<?)"),
-        (pages._VALUES, "COVERING INDEX entries_target (target=? AND at>? AND at<?)"),
         (pages._OLDER, "COVERING INDEX entries_session (session=?)"),
-        (pages._OWN_COUNTS, "COVERING INDEX entries_caller (caller=? AND at>? AND at<?)"),
-        (pages._OWN_VALUES, "COVERING INDEX entries_caller (caller=? AND at>? AND at<?)"),
-        (past._SUMS, "INDEX entries_at (at>?)"),
         (past._SPENT_CALLS, "COVERING INDEX entries_at (at>?)"),
         (past._NEWEST, "COVERING INDEX entries_at (at>?)"),
         (pages._NAMES, "INDEX entries_at (at>?)"),
-        (past._SPENDING, "INDEX entries_at (at>? AND at<?)"),
+        (past._SUMS.format(day="'x'", sums=WHOLE), "SEARCH hours USING INDEX hours_hour (hour>? AND hour<?)"),
+        (past._SPENDING.format(sums=WHOLE), "SEARCH hours USING INDEX hours_hour (hour>? AND hour<?)"),
+        (past._SPENDING.format(sums=f"({hours.LIVE_BY_HOUR}) WHERE 1"), "SEARCH entries USING INTEGER PRIMARY KEY (rowid=?)"),
+        (series._COUNTS.format(sums=WHOLE), "SEARCH hours USING COVERING INDEX hours_hour (hour>? AND hour<?)"),
+        (
+            f"SELECT calls FROM hour_calls WHERE {hours.Whole(1, 5, frozenset()).where('hour_calls')}",
+            "hour_calls_hour (hour>? AND",
+        ),
     ],
 )
 def test_a_question_reads_the_rows_of_its_index_alone(ledger, query, index):

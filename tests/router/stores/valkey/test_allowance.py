@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("hiredis")
 
 from router.contract.allowance import Use
-from router.contract.shared import WhenBlind
+from router.contract.shared import OnStoreOutage
 from router.stores.valkey.allowance import ValkeyAllowance
 from router.stores.valkey.allowance_scripts import FORGET_SECONDS, LEAVE_SECONDS
 from tests.tools.unreliable import FAULTS, UnreliableLink
@@ -20,9 +20,9 @@ NAME = ("target", "spark", "requests_per_minute")
 class Member:
     """A router with one part of a limit of 60."""
 
-    def __init__(self, server, terms, when_blind=WhenBlind.SHARE, limit=60, ledger="", recorded=0, fault="") -> None:
+    def __init__(self, server, terms, on_store_outage=OnStoreOutage.SHARE, limit=60, ledger="", recorded=0, fault="") -> None:
         self.server, self.link, self.used, self.woken = server, UnreliableLink(terms, fault), 0, 0
-        self.allowance = ValkeyAllowance(self.link, when_blind, "router", lambda: ledger)
+        self.allowance = ValkeyAllowance(self.link, on_store_outage, "router", lambda: ledger)
         self._limit, self._ledger, self._recorded = limit, ledger, recorded
 
     async def start(self) -> "Member":
@@ -131,9 +131,9 @@ async def test_nobody_who_lost_the_server_has_more_than_before(make, valkey):
     assert not await one.part.answered()
 
 
-@pytest.mark.parametrize(("when_blind", "allowed"), [(WhenBlind.STOP, 0), (WhenBlind.OPEN, 60)])
-async def test_the_config_may_say_otherwise_of_routers_that_lost_the_server(make, when_blind, allowed):
-    one = await make(when_blind=when_blind)
+@pytest.mark.parametrize(("on_store_outage", "allowed"), [(OnStoreOutage.STOP, 0), (OnStoreOutage.OPEN, 60)])
+async def test_the_config_may_say_otherwise_of_routers_that_lost_the_server(make, on_store_outage, allowed):
+    one = await make(on_store_outage=on_store_outage)
     await one.take(10)
 
     one.link._wire.end("the test cuts it")

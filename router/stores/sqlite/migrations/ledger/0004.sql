@@ -1,6 +1,6 @@
 -- What `tandem wrong` teaches from: the places of a turn's words in the table of weights, which are hashes of them. Kept for the
 -- newest 100 turns that people typed, within a day, and for turns that were marked. No text, but a word list can be matched
--- against it (docs/decisions/0025-the-personal-table.md); `ledger.keep_places: false` keeps none.
+-- against it (docs/decisions/0025-the-personal-table.md); `ledger.keep_word_hashes: false` keeps none.
 CREATE TABLE IF NOT EXISTS places (
     sequence    INTEGER PRIMARY KEY,
     request_id  TEXT NOT NULL,      -- the request that began the turn

@@ -1,0 +1,189 @@
+"""Facts that pages state and the code knows, which `docs/generate.py` writes between marks.
+
+    <!-- fact packages-serve -->36<!-- end -->
+
+An unknown name is an error.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import get_args
+
+import yaml
+from packaging.requirements import Requirement
+
+from adapters.simulated import Fault
+from router.cli import mcp_tools
+from router.cli.key_rights import RIGHTS
+from router.config.changes import FIXED
+from router.config.key_file import CallerSettings
+from router.config.settings import field_notes
+from router.contract.words import Outcome
+from router.dialects import histories
+from router.stores.sqlite.archive import ASIDE, PLAIN
+
+HERE = Path(__file__).resolve().parent
+_MARK = re.compile(r"(<!-- fact ([a-z-]+) -->)(.*?)(<!-- end -->)", re.DOTALL)
+_MACHINE = {
+    "sys_platform": "linux",
+    "platform_system": "Linux",
+    "platform_machine": "x86_64",
+    "os_name": "posix",
+    "python_version": "3.11",
+    "python_full_version": "3.11.0",
+    "implementation_name": "cpython",
+    "platform_python_implementation": "CPython",
+}
+"""The one that packages are counted for."""
+
+
+def count_packages(lock: str) -> str:
+    text = (HERE.parent / "requirements" / f"{lock}.txt").read_text(encoding="utf-8")
+    pins = [Requirement(line) for line in re.findall(r"^([a-z0-9._-]+==[^\\\n]+?)\s*\\?$", text, re.MULTILINE)]
+    return str(sum(pin.marker is None or pin.marker.evaluate(_MACHINE) for pin in pins))
+
+
+def name_all(names: tuple[str, ...] | list[str]) -> str:
+    *first, last = (f"`{name}`" for name in names)
+    return f"{', '.join(first)} and {last}"
+
+
+def list_restarts() -> str:
+    """Without settings of a block that is named itself."""
+    return name_all([path for path in FIXED if path.rpartition(".")[0] not in FIXED])
+
+
+def say_summary(template: str) -> str:
+    """Without the instance, with names in place of labels."""
+    _, _, text = template.partition(": ")
+    return re.sub(r"\{\{ \$value[^}]*\}\}", "…", re.sub(r"\{\{ \$labels\.(\w+) \}\}", r"(\1)", text))
+
+
+def list_alerts() -> str:
+    groups = yaml.safe_load((HERE / "deploy" / "alerts.yaml").read_text(encoding="utf-8"))["groups"]
+    rows = [
+        f"| `{rule['alert']}` | {rule['labels']['severity']} | {say_summary(rule['annotations']['summary'])} |"
+        for group in groups
+        for rule in group["rules"]
+    ]
+    return as_table("| alert | severity | what it says |", rows)
+
+
+_FAULTS = {
+    "queue": "the first token comes `seconds` later",
+    "loading": "503, as from a local engine whose model is not in memory yet, for `seconds` from the first request on",
+    "rate_limit": "429, with `Retry-After` if `retry_after_seconds` is set",
+    "error": "`status`, 500 to 599",
+    "cut": "a stream breaks off after `after_tokens`",
+    "too_long": "400, as for a prompt that is too long",
+    "no_images": "400 for a request with an image",
+}
+
+
+def list_faults() -> str:
+    kinds = get_args(Fault.model_fields["kind"].annotation)
+    return as_table("| kind | what happens |", [f"| `{kind}` | {_FAULTS[kind]} |" for kind in kinds])
+
+
+def list_rights() -> str:
+    notes = field_notes(CallerSettings)
+    rows = [f"| `{right.option}` | {notes[right.setting]} |" for right in RIGHTS]
+    return as_table(
+        "| option | what it sets |", [*rows, "| `--expires` | How long the key works: 12h, 90d, 8w. Forever by default. |"]
+    )
+
+
+LEAVES: Mapping[str, tuple[str, str]] = {
+    "tiers.fast.targets[].base_url": (
+        "the chosen target, or its provider through litellm; if it fails, others, three in total, including those of the "
+        "other tier unless `spill_over: false`",
+        "the request's body, with the target's name for the model, without `tier:` lines, and with `tiers.….instructions` "
+        "if you wrote any. In another dialect if the target speaks another. Fields that your client puts into the body "
+        "(`user`, `metadata`, `prompt_cache_key`) are part of it. Of headers: the target's key, `user-agent: tandem`, and "
+        "of your client's own `openai-beta`, `x-client-request-id`, `anthropic-version` and `anthropic-beta`. With "
+        "`billing: plan`, the request as your client sent it, [with its login](../reference/plans.md)",
+    ),
+    "traces.endpoint": (
+        "the collector",
+        "of the share of requests that `traces.sample` sets: times, target and model names, tier, tokens, status, path, "
+        "and a digest of caller and session; no words. Their targets get a `traceparent`, and the caller's `tracestate` "
+        "if it sent one; where the caller's own trace is not sampled, they get what it sent",
+    ),
+    "alerts.webhook": (
+        "that address",
+        "a line when a problem starts and when it is resolved: its kind, the name of the target, caller or store, and a hint",
+    ),
+    "webhooks[].url": ("that address", "the id of a background job that ended, and how it ended; none of its text"),
+    "shared.valkey.url": (
+        "the Valkey or Redis server",
+        "texts: responses and message threads for an hour, answers to requests with an `Idempotency-Key` for ten minutes. "
+        "Without texts: what is remembered of sessions, for 7 days; limits and budgets; the state of targets; running "
+        "requests and the last figures for the live page; revoked keys",
+    ),
+    "shared.postgres.url": (
+        "the database",
+        'background jobs with their requests and answers, responses with `"store": true`, and a copy of the ledger\'s '
+        "rows, with prompts and answers if `ledger.keep_text` is on",
+    ),
+}
+"""For each setting that holds an address: who gets something, and what."""
+
+
+def list_leaving() -> str:
+    rows = [f"| `{setting.replace('.fast.', '.….')}` | {who} | {what} |" for setting, (who, what) in LEAVES.items()]
+    return as_table("| with this setting | to whom | what |", rows)
+
+
+FILES: Mapping[str, tuple[str, ...]] = {
+    "next to the config": (
+        *PLAIN,
+        "config.yaml.bak",
+        "tandem.db",
+        "tandem.db.before-…",
+        "tandem.db.lock",
+        "jobs.db",
+        ".env",
+        f"….{ASIDE.removeprefix('.')}",
+    ),
+    "`~/.local/state/tandem/`": ("connect/", "routers/", "agents/"),
+    "`~/Library/Logs/` on macOS, with the service": ("tandem.log",),
+}
+"""What Tandem writes, or is given to read, by where it is."""
+
+
+def list_files() -> str:
+    rows = [f"| {where} | {', '.join(f'`{name}`' for name in names)} |" for where, names in FILES.items()]
+    return as_table("| where | what |", rows)
+
+
+def as_table(head: str, rows: list[str]) -> str:
+    """With empty lines around it, without which the site shows no table."""
+    return "\n\n" + "\n".join([head, "|" + " --- |" * (head.count("|") - 1), *rows]) + "\n\n"
+
+
+FACTS: Mapping[str, Callable[[], str]] = {
+    "packages-serve": lambda: count_packages("serve"),
+    "packages-dev": lambda: count_packages("dev"),
+    "restarts": list_restarts,
+    "alerts": list_alerts,
+    "faults": list_faults,
+    "rights": list_rights,
+    "leaving": list_leaving,
+    "files": list_files,
+    "outcomes": lambda: name_all(list(Outcome)),
+    "collect-usual": lambda: str(mcp_tools.USUAL_WAIT_SECONDS),
+    "collect-most": lambda: str(mcp_tools.MOST_WAIT_SECONDS),
+    "conversations": lambda: f"{histories.MAX_BYTES >> 20} MiB of text, up to four times that with what was parsed of it",
+}
+
+
+def fill(text: str) -> str:
+    """A page with its facts as they are now. Raises `KeyError` for a fact that is not known."""
+    return _MARK.sub(lambda found: f"{found[1]}{FACTS[found[2]]()}{found[4]}", text)
+
+
+def pages() -> list[Path]:
+    """Every page that may have marks. Records of decisions say what was true then."""
+    found = [*HERE.parent.glob("*.md"), *HERE.rglob("*.md")]
+    return sorted(page for page in found if page.parent.name != "decisions")

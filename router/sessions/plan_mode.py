@@ -1,0 +1,168 @@
+"""Plan mode as a request shows it, and how far its work is. Read only where `combine: plan` is on.
+
+Only texts of the client itself count: messages of role `system` or `developer`, and blocks in the client's own tag next to a
+person's words or a tool's result. What a person typed, a file or a command's output may quote a mark: it changes nothing.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from router.contract.request import Conversation, Message, RequestView
+from router.contract.session import SessionState
+from router.contract.signals import Turn
+from router.contract.words import PERSONS_KINDS, PlanPhase, TurnKind
+from router.sessions.clients import BY_NAME
+from router.sessions.clients.client import PlanMarks
+from router.sessions.marks import mark_turn
+
+_LOOK_BACK, _LOOK_BACK_IN_BLOCKS = 2_000, 100
+"""Messages. A client states its mode where that begins; one that adds blocks repeats it."""
+_PLAN = "plan"
+_OWN_ROLES = ("system", "developer")
+
+
+class PlanMemory(NamedTuple):
+    """What a session remembers of its plan, in the words that say what both tiers do (`SessionState.combine`)."""
+
+    phase: PlanPhase | None = None
+    calls: int = 0
+    """Calls of the turn before its plan was accepted."""
+    has_edited: bool = False
+    """Whether the turn has left plan mode before."""
+
+    @classmethod
+    def read(cls, words: str) -> "PlanMemory":
+        word = next((word for word in words.split(",") if word.startswith(_PLAN)), "")
+        named, _, rest = word.partition(":")[2].partition(":")
+        if named not in (PlanPhase.PLANNING, PlanPhase.EDITING):
+            return cls()
+        return cls(PlanPhase(named), int(rest) if rest.isdecimal() else 0, rest == "again")
+
+    def write(self, words: str) -> str:
+        """The words with this in them."""
+        if self.phase is None:
+            return words
+        rest = "again" if self.has_edited else str(self.calls)
+        return ",".join(f"{_PLAN}:{self.phase}:{rest}" if word == _PLAN else word for word in words.split(","))
+
+    def after(self, turn: Turn) -> "PlanMemory":
+        """What to remember once a request is answered."""
+        match turn.plan:
+            case PlanPhase.PLANNING:
+                has_edited = turn.position.is_running and (self.has_edited or self.phase is PlanPhase.EDITING)
+                return PlanMemory(PlanPhase.PLANNING, has_edited=has_edited)
+            case PlanPhase.ACCEPTED:
+                return PlanMemory(PlanPhase.EDITING, turn.trajectory.calls)
+            case PlanPhase.EDITING:
+                return self if self.phase is PlanPhase.EDITING else PlanMemory(PlanPhase.EDITING)
+        return PlanMemory()
+
+
+def read_plan(view: RequestView, turn: Turn, state: SessionState) -> Turn:
+    """The turn with how far its plan is. Calls made while planning do not count as calls of the edits."""
+    phase = read_phase(view, turn, state)
+    if phase is None:
+        return turn
+    planned = PlanMemory.read(state.combine).calls if phase is PlanPhase.EDITING else 0
+    trajectory = replace(turn.trajectory, calls=max(0, turn.trajectory.calls - planned)) if planned else turn.trajectory
+    return replace(turn, plan=phase, is_planning=phase is PlanPhase.PLANNING, trajectory=trajectory)
+
+
+def read_phase(view: RequestView, turn: Turn, state: SessionState) -> PlanPhase | None:
+    """How far planned work is: by the request's own marks, and by where the session was at its last answer."""
+    marks = BY_NAME[turn.client].plan
+    if marks is not None and marks.editors and view.system.startswith(marks.editors):
+        return PlanPhase.EDITING
+    if turn.kind not in PERSONS_KINDS:
+        return None
+    if marks is None:
+        return PlanPhase.UNKNOWN
+    is_on = _is_on(view, marks)
+    if is_on:
+        return PlanPhase.PLANNING
+    before = PlanMemory.read(state.combine)
+    is_same = turn.position.is_running or state.turn == mark_turn(turn)
+    if before.phase is PlanPhase.EDITING:
+        return PlanPhase.EDITING if is_same or turn.kind is TurnKind.FOLLOW_UP else None
+    was_on = before.phase is PlanPhase.PLANNING
+    if not _is_accepted(view.conversation, turn, marks, was_on, is_on):
+        return None
+    # A mark that comes and goes within one turn takes its work down once.
+    return PlanPhase.EDITING if before.has_edited and is_same else PlanPhase.ACCEPTED
+
+
+def _is_on(view: RequestView, marks: PlanMarks) -> bool | None:
+    """None where the request says nothing."""
+    if marks.planners:
+        return view.system.startswith(marks.planners)
+    if marks.read_field is not None and (said := marks.read_field(view.body)) is not None:
+        return said
+    items, messages = view.conversation.items, view.conversation.messages
+    roles = (*_OWN_ROLES, "user") if marks.block_tag else _OWN_ROLES
+    first = len(items) - (_LOOK_BACK_IN_BLOCKS if marks.block_tag else _LOOK_BACK)
+    for index in range(len(items) - 1, max(first, 0) - 1, -1):
+        item = items[index]
+        if not isinstance(item, dict) or item.get("role") not in roles:
+            continue
+        for text in _own_texts(messages[index], marks):
+            if (said := _find_mark(text, marks)) is not None:
+                return said
+    return None
+
+
+def _own_texts(message: Message, marks: PlanMarks) -> Iterator[str]:
+    """A message's texts that the client wrote, newest first, without the tag around them."""
+    if message.role in _OWN_ROLES:
+        yield from reversed(message.texts)
+    elif message.role == "user" and marks.block_tag and (len(message.texts) > 1 or message.results):
+        opens, closes = f"<{marks.block_tag}>", f"</{marks.block_tag}>"
+        added = [text.strip() for text in message.texts]
+        if not message.results and all(text.startswith(opens) for text in added):
+            return  # the person's own words are one of them
+        for text in reversed(added):
+            if text.startswith(opens) and text.endswith(closes):
+                inner = text[len(opens) : -len(closes)]
+                yield inner.rpartition(marks.last_heading)[2] if marks.last_heading else inner
+
+
+def _find_mark(text: str, marks: PlanMarks) -> bool | None:
+    """The last mark that begins a paragraph."""
+    for paragraph in reversed(text.split("\n\n")):
+        paragraph = paragraph.lstrip()  # noqa: PLW2901  marks begin with a letter
+        if paragraph.startswith(marks.on):
+            return True
+        if paragraph.startswith(marks.off):
+            return False
+    return None
+
+
+def _is_accepted(conversation: Conversation, turn: Turn, marks: PlanMarks, was_on: bool, is_on: bool | None) -> bool:
+    if marks.exit_tool:
+        return turn.goes_on and _was_let_out(conversation, marks.exit_tool)
+    if marks.proposal:
+        return not turn.goes_on and _was_proposed(conversation, marks.proposal)
+    return was_on and (is_on is False or not turn.goes_on)
+
+
+def _was_let_out(conversation: Conversation, tool: str) -> bool:
+    """Whether the last answer asked to leave plan mode and the person agreed."""
+    passed: set[str] = set()
+    for index in range(len(conversation.items) - 1, -1, -1):
+        message = conversation.messages[index]
+        passed.update(result.call_id for result in message.results if not result.is_error)
+        if message.role == "assistant" or message.calls:
+            return any(call.name == tool and call.id in passed for call in message.calls)
+    return False
+
+
+def _was_proposed(conversation: Conversation, tag: str) -> bool:
+    """Whether the last answer's text holds a plan."""
+    for index in range(len(conversation.items) - 1, -1, -1):
+        message = conversation.messages[index]
+        if message.role == "assistant" and message.texts:
+            return any(tag in text for text in message.texts)
+        if message.calls or message.results:
+            return False
+    return False

@@ -1,0 +1,86 @@
+"""Ledgers of drawn rows that are added, deleted, changed and summed up in any order."""
+
+import contextlib
+import random
+
+from router.contract.caller import Caller
+from router.contract.entry import COLUMNS
+from router.contract.words import Outcome
+from router.stores.recent import row_of
+from router.stores.sqlite.files import connect, create_private
+from router.stores.sqlite.forget import forget_caller
+from router.stores.sqlite.hours import HOUR, settle_next
+from router.stores.sqlite.migrate import prepare
+from router.stores.sqlite.rows import transaction
+from router.stores.sqlite.schemas import LEDGER
+from tests.tools.kept import make_entry
+
+CALLERS, TARGETS = ("ada", "bob", "cleo"), ("spark", "flint", "sage")
+BEGAN = 1_763_000_000.0
+NAMES = (*COLUMNS, "decision", "attempts", "prompt_text", "answer_text")
+INSERT = f"INSERT INTO entries ({', '.join(NAMES)}) VALUES ({', '.join('?' * len(NAMES))})"
+
+
+class Drawn:
+    """A ledger of drawn rows, which are added, deleted and changed in any order."""
+
+    def __init__(self, path, seed: int) -> None:
+        self.path, self.chance, self.number = path, random.Random(seed), 0
+        create_private(path)
+        prepare(path, LEDGER)
+        self.now = BEGAN
+
+    def run(self, statement: str, *values: object) -> None:
+        with contextlib.closing(connect(self.path)) as database:
+            database.execute(statement, values)
+
+    def add(self, rows: int) -> None:
+        chance, made = self.chance, []
+        for _ in range(rows):
+            self.number += 1
+            self.now += chance.expovariate(1 / 300)
+            outcome = chance.choice([*Outcome, *[Outcome.SERVED] * 10])
+            tier = chance.choice(("fast", "deep", None))
+            made.append(make_entry(
+                f"req_{self.number}", Caller(chance.choice(CALLERS)), at=self.now - chance.choice((0.0, 0.0, 9_000.0)),
+                outcome=str(outcome), tier=tier, target=chance.choice(TARGETS) if tier else None, client=chance.choice(("codex", None)),
+                turn_kind=chance.choice(("ask", "tool_loop", "side", None)), session=chance.choice("abc"),
+                cost_usd=chance.choice((None, chance.random() / 100)), list_usd=chance.choice((None, 0.01)),
+                ttft_ms=chance.choice((None, chance.random() * 1_000)), tokens_per_second=chance.choice((None, chance.random() * 100)),
+                duration_ms=chance.random() * 10_000, output_tokens=chance.choice((None, 7)), key=chance.choice((None, "k1")),
+            ))  # fmt: skip
+        with contextlib.closing(connect(self.path)) as database, transaction(database):
+            database.executemany(INSERT, [row_of(entry) for entry in made])
+
+    def settle(self, most: int) -> None:
+        with contextlib.closing(connect(self.path)) as database:
+            database.execute("PRAGMA synchronous = OFF")
+            for _ in range(most):
+                if not settle_next(database, self.now):
+                    break
+
+    def change_something(self) -> None:
+        chance = self.chance
+        kind = chance.choice(("add", "add", "settle", "settle", "forget", "expire", "change", "newest"))
+        if kind == "add":
+            self.add(chance.randrange(1, 200))
+        elif kind == "settle":
+            self.settle(chance.randrange(1, 60))
+        elif kind == "forget":
+            forget_caller(self.path, Caller(chance.choice(CALLERS)))
+        elif kind == "expire":
+            self.run("DELETE FROM entries WHERE at < ?", BEGAN + (self.now - BEGAN) * chance.random() / 4)
+        elif kind == "change":
+            self.run(
+                "UPDATE entries SET at = at + ?, caller = ? WHERE sequence % 7 = ?",
+                chance.choice((-8_000, 0, 8_000)), chance.choice(CALLERS), chance.randrange(7),
+            )  # fmt: skip
+        else:
+            self.run("DELETE FROM entries WHERE sequence > (SELECT max(sequence) FROM entries) - 3")
+
+    def scan(self, statement: str, **values: object) -> list[tuple]:
+        with contextlib.closing(connect(self.path)) as database:
+            return database.execute(statement, values).fetchall()
+
+    def moments(self) -> list[float]:
+        return [0.0, BEGAN - BEGAN % HOUR, *(self.chance.uniform(BEGAN, self.now) for _ in range(3)), self.now + 60]
