@@ -40,6 +40,7 @@ QUESTIONS: dict[str, Callable[[SqliteEntryReader], object]] = {
     "newest": lambda ledger: ledger.read_newest(0, 5),
     "sessions": lambda ledger: ledger.read_sessions(0, 5),
     "sums": lambda ledger: ledger.read_sums(0),
+    "looks by day": lambda ledger: ledger.read_looks(0),
     "spent": lambda ledger: ledger.read_spent(EVER, EVER),
     "spending": lambda ledger: ledger.read_spending(EVER),
     "looks": lambda ledger: ledger.read_look_spending(EVER),
