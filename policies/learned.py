@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from pydantic import Field
 
 from policies.reading import Weights, load_weights, read_weights, written_at
-from policies.wording import read_shapes, say_continued, say_offered, say_size, say_wrong
+from policies.wording import asks_or_lists, read_shapes, say_continued, say_offered, say_size, say_wrong
 from router.contract.features import HASHING, Features, Offer
 from router.contract.opinions import Lean, Opinion, PolicyConfig
 from router.contract.personal import MARKED, BadTable, PersonalTable, TableUnreadable, load_personal
@@ -147,7 +147,7 @@ class LearnedPolicy:
             return _lean(self._nothing_asked, "looks like a remark", goes_on=position.ask, wants_plan=position.is_planned)
         wants_plan = read.is_plan or turn.is_planning
         goes_on = max(read.size, _PLANNED) if wants_plan else None
-        because = say_wrong(read.because, position.tier) if _complains(read, signals) else read.because
+        because = say_wrong(read.because, position.tier) if _complains(features, read, signals) else read.because
         return _lean(read.size, because, goes_on=goes_on, wants_plan=wants_plan, idea=read.idea)
 
     def _answer(self, features: Features, read: _Read, signals: Signals, offer: Offer | None, before: float | None) -> Lean:
@@ -155,7 +155,7 @@ class LearnedPolicy:
         weights = self._weights
         odds = weights.turn.read(weights.read_values(features, read.complaint, read.pointing, offer, before))
         because, idea = self._say(odds, features, is_later=True)
-        if _complains(read, signals):
+        if _complains(features, read, signals):
             return _lean(odds, say_wrong(because, signals.turn.position.tier), idea=idea)
         if read.pointing < _POINTS_BACK:
             return _lean(odds, because, idea=idea)
@@ -238,9 +238,13 @@ def _lean(odds: float, because: str, *, goes_on: float | None = None, wants_plan
     return Lean(odds, because, names_turn=True, goes_on=goes_on, wants_plan=wants_plan, idea=idea)
 
 
-def _complains(read: _Read, signals: Signals) -> bool:
-    """Whether a reason says that the last turn went wrong. After an offer a mere "no" only declines it."""
-    return read.complaint > (_SURE_COMPLAINT if signals.read_offer is not None else 0.0)
+def _complains(features: Features, read: _Read, signals: Signals) -> bool:
+    """Whether a reason says that the last turn went wrong.
+
+    After an offer a mere "no" only declines it, and of questions and lists that were heard one in four is a complaint.
+    """
+    is_doubtful = signals.read_offer is not None or asks_or_lists(features)
+    return read.complaint > (_SURE_COMPLAINT if is_doubtful else 0.0)
 
 
 def _sets_off(features: Features, signals: Signals, is_planned: bool) -> bool:

@@ -7,7 +7,7 @@ from pydantic import Field
 from router.contract.opinions import Lean, Opinion, PolicyConfig
 from router.contract.request import RequestView
 from router.contract.rescue import SHIPPED
-from router.contract.signals import Signals, Trajectory, Turn
+from router.contract.signals import Signals, Turn
 from router.contract.words import ASKED_AGAIN, Tier, TurnKind
 
 
@@ -42,7 +42,8 @@ class TrajectoryPolicy:
         trajectory = turn.trajectory
         if not trajectory.calls:
             return ()
-        struggles = turn.position.tier is Tier.FAST and _looks_wrong(trajectory)
+        is_alarming = SHIPPED.hear(trajectory.calls, trajectory.edits, trajectory.unevenness) > 0.0
+        struggles = is_alarming and turn.position.tier is Tier.FAST
         if not trajectory.failures and not trajectory.red_runs and not struggles:
             return ()
         failed, red = trajectory.failures, trajectory.red_runs
@@ -59,10 +60,6 @@ class TrajectoryPolicy:
         if failed == red and config.failing_log_odds and config.red_log_odds and failed > 1:
             del told[0]  # mostly those same test runs
         return (Lean(sum(log_odds for log_odds, _ in found), "in this turn " + " and ".join(told)),)
-
-
-def _looks_wrong(trajectory: Trajectory) -> bool:
-    return SHIPPED.hear(trajectory.calls, trajectory.edits, trajectory.unevenness) > 0.0
 
 
 def _is_circling(signals: Signals) -> bool:

@@ -35,11 +35,12 @@ _NAMES = tuple(MARKS)
 _SHAPES_AT = tuple((_NAMES.index(mark), name) for mark, (_, name) in _SHAPES.items())
 _LEAST_STEPS = tuple(least for least, _ in _SHAPES.values())
 _shapes_of = itemgetter(*(at for at, _ in _SHAPES_AT))
-_WORDS, _QUESTION_MARKS, _ENDS_WITH_ONE, _PASTED = map(
-    _NAMES.index, ("words", "questions", "ends_with_question", "pasted_lines")
+_WORDS, _QUESTION_MARKS, _ENDS_WITH_ONE, _PASTED, _ITEMS, _SENTENCES = map(
+    _NAMES.index, ("words", "questions", "ends_with_question", "pasted_lines", "list_items", "sentences")
 )
-_COMMAND_STEPS = 4
-"""Of `words`: a command has at most seven."""
+_COMMAND_STEPS, _EDIT_STEPS = 4, 8
+"""Of `words`: a command has at most seven, an edit 27."""
+_LIST_STEPS = 2
 _QUESTIONS = frozenset(("what", "how to", "why", "where", "which", "difference", "explain", "meaning", "question"))
 _EDITS = frozenset("rename typo bump whitespace indent remove add change replace move undo fix".split())
 _CHECKS = frozenset("review audit security analyse compare evaluate investigate find debug".split())
@@ -57,6 +58,7 @@ def say_size(size: float, features: Features, shares: Mapping[str, float]) -> tu
         ideas = [idea for idea in ideas if idea != _ASKED or "question" not in name]
     else:
         name, looks = ("long task", LONG_TASK) if size >= 0 else ("unclear", MAY_BE_LONG)
+        ideas = [idea for idea in ideas if idea not in _QUESTIONS and idea != _ASKED]  # no reason for a long task
     return (f"{looks}: {', '.join(ideas)}", ideas[0]) if ideas else (looks, name)
 
 
@@ -79,7 +81,12 @@ def say_offered(odds: float, offer: Offer, table: Table) -> str:
 
 def say_wrong(looks: str, tier: Tier | None) -> str:
     """What words look like that complain about the last turn, which this tier served."""
-    return f"{'corrects what deep did last' if tier is Tier.DEEP else SAID_WRONG}; {looks}"
+    return f"{'seems to correct what deep did last' if tier is Tier.DEEP else SAID_WRONG}; {looks}"
+
+
+def asks_or_lists(features: Features) -> bool:
+    """Whether a text ends with a question mark, or is a list: answers point by point, or a plan."""
+    return bool(features.marks[_ENDS_WITH_ONE] or features.marks[_ITEMS] >= _LIST_STEPS)
 
 
 def _read_offered(table: Table, offer: Offer) -> dict[str, float]:
@@ -127,8 +134,14 @@ def _name_quick(features: Features, ideas: list[str]) -> str:
         return "small check"
     if features.marks[_ENDS_WITH_ONE]:
         return "quick turn"
-    if not _EDITS.isdisjoint(ideas):
+    if not _EDITS.isdisjoint(ideas) and _may_be_edit(features):
         return "quick edit"
     if ideas and ideas[0] in _COMMANDS and features.marks[_WORDS] <= _COMMAND_STEPS:
         return "quick command"
     return "short text" if ideas and ideas[0] in _TEXTS else "quick turn"
+
+
+def _may_be_edit(features: Features) -> bool:
+    """Whether an edit is asked for: in longer texts and next to pasted lines, the word for it mostly says what happened."""
+    marks = features.marks
+    return marks[_WORDS] <= _EDIT_STEPS and marks[_SENTENCES] <= 1 and not marks[_PASTED]

@@ -1,18 +1,17 @@
 """Adds to a decision what both tiers do for its task (`contract.combine`). In the plan only where that can be on."""
 
-from collections.abc import Mapping
-
 from msgspec.structs import replace
 
-from router.contract.combine import Combine, LookEnd, combining_for
+from router.contract.combine import PLANNING, Combine, Combining, LookEnd, combining_for
 from router.contract.decision import Decision
 from router.contract.exchange import Exchange
 from router.contract.facts import Decided
 from router.contract.request import RequestView
-from router.contract.rights import Rights
 from router.contract.session import SessionSnapshot
 from router.contract.signals import Turn
 from router.contract.words import PlanPhase, Tier
+from router.decide.objections import answer_objections
+from router.decide.opinions import Rules
 from router.limits.queues import Queues
 from router.second_opinion import Adviser
 from router.sessions.plan_mode import PlanMemory, read_plan
@@ -23,25 +22,31 @@ _ACCEPTED = (PlanPhase.ACCEPTED, PlanPhase.EDITING)
 class Combiner:
     """Takes the place of the adviser for second opinions, which it asks first."""
 
-    def __init__(self, terms: Combine, rights: Mapping[str, Rights] | None, adviser: Adviser | None) -> None:
-        self._terms, self._rights, self._adviser = terms, rights, adviser
+    def __init__(self, terms: Combine, rules: Rules, adviser: Adviser | None) -> None:
+        self._terms, self._rules, self._adviser = terms, rules, adviser
 
     def annotate(self, session: SessionSnapshot, turn: Turn, view: RequestView) -> Turn:
         """The turn with its place in the session and, where that is on, how far its plan is."""
         turn = session.annotate(turn, view)
-        on = combining_for(self._terms, view, session.position, self._rights)
+        on = combining_for(self._terms, view, session.position, self._rules.rights)
         return read_plan(view, turn, session.state) if on.plan else turn
 
     def consider(self, decided: Decided) -> Decided:
-        return self._add(decided if self._adviser is None else self._adviser.consider(decided))
+        on, begun = self._begin(decided)
+        return self._add(on, begun, begun if self._adviser is None else self._adviser.consider(begun))
 
     async def consult(self, exchange: Exchange, decided: Decided, queues: Queues) -> Decided:
-        return self._add(decided if self._adviser is None else await self._adviser.consult(exchange, decided, queues))
+        on, begun = self._begin(decided)
+        return self._add(on, begun, begun if self._adviser is None else await self._adviser.consult(exchange, begun, queues))
 
-    def _add(self, decided: Decided) -> Decided:
-        on = combining_for(self._terms, decided.view, decided.session.position, self._rights)
+    def _begin(self, decided: Decided) -> tuple[Combining, Decided]:
+        on = combining_for(self._terms, decided.view, decided.session.position, self._rules.rights)
+        return on, decided if on.look is None else answer_objections(self._rules, decided)
+
+    def _add(self, on: Combining, begun: Decided, decided: Decided) -> Decided:
         planned = PlanMemory.read(decided.session.state.combine).after(decided.decision.turn)
-        decision = replace(decided.decision, combining=planned.write(on.words))
+        before = begun.decision.look_before
+        decision = replace(decided.decision, combining=planned.write(on.words), look_before=before)
         words = _say_plan(decision)
         return replace(decided, decision=say_combined(decision, words) if words else decision)
 
@@ -52,7 +57,7 @@ def _say_plan(decision: Decision) -> str:
     if turn.plan is None or decision.was_asked_for:
         return ""
     if turn.plan is PlanPhase.PLANNING:
-        return "planning on deep" if is_deep else ""
+        return PLANNING if is_deep else ""
     if turn.plan not in _ACCEPTED:
         return ""
     if not is_deep:

@@ -96,7 +96,7 @@ class Plan:
         if isinstance(self.adviser, Combiner):
             return self
         rules = replace(self.rules, policies=(*self.rules.policies, *self.combiners))
-        combiner, dispatcher = Combiner(self.combine, rules.rights, self.adviser), self.looking or self.dispatcher
+        combiner, dispatcher = Combiner(self.combine, rules, self.adviser), self.looking or self.dispatcher
         return replace(self, rules=rules, adviser=combiner, dispatcher=dispatcher, annotate=combiner.annotate)
 
     def pass_on(self, exchange: Exchange, passed: Passed, caller: Sink) -> Coroutine[Any, Any, Ending]:

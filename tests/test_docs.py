@@ -261,7 +261,10 @@ def test_the_version_is_the_same_wherever_it_is_written():
     wheels = {found for page in PAGES for found in re.findall(r"tandem_router-([^-]+)-py3", page.read_text())}
     shown = {found for page in PAGES for found in re.findall(r"^Tandem (\d\S*)   http", page.read_text(), re.MULTILINE)}
 
+    site = tomllib.loads((ROOT / "zensical.toml").read_text())["project"]["site_name"]
+
     assert wheels == shown == {version}
+    assert site == f"Tandem {version}"
 
 
 def test_the_changelog_begins_with_what_is_unreleased_and_then_this_version_or_the_one_before():

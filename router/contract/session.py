@@ -48,6 +48,8 @@ class SessionState(Struct, frozen=True):
     is_planned: bool = False
     combine: str = ""
     """See `SessionPosition.combine`."""
+    objected: str = ""
+    """Mark of the last answer that ended with deep's objections."""
     wish: Wish | None = None
     """Only for a session that its client names."""
     name: str = ""
@@ -88,6 +90,19 @@ class SessionState(Struct, frozen=True):
     def with_warm(self, target: str, tokens: int, until: float, *, is_shorter: bool, at: float) -> "SessionState":
         """A shorter conversation is another prefix: nothing else of it is warm."""
         return replace(self, at=at, warm={**({} if is_shorter else self.warm), target: (tokens, until)})
+
+    @property
+    def has_objections(self) -> bool:
+        """Whether the session's newest answer ended with deep's objections."""
+        return bool(self.objected) and self.objected == self._answered
+
+    def with_objections(self, messages: int) -> "SessionState":
+        """Deep objected to the answer after this many messages. A newer answer is another one."""
+        return replace(self, objected=self._answered) if messages == self.messages else self
+
+    @property
+    def _answered(self) -> str:
+        return f"{self.turn} {self.messages}"
 
     def with_origins(self, origins: Mapping[str, str], *, at: float) -> "SessionState":
         return replace(self, at=at, origins=_newest({**self.origins, **origins}))

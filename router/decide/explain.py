@@ -12,7 +12,7 @@ from router.contract.economics import ASSUMED_RATES
 from router.contract.opinions import Insist, Lean, Opinions, RuleOut
 from router.contract.request import Json, JsonObject
 from router.contract.signals import Signals, Turn
-from router.contract.words import LONG_TASK, MAY_BE_LONG, Tier
+from router.contract.words import LONG_TASK, MAY_BE_LONG, Tier, TurnKind
 from router.decide.estimate import Worth, chance_of_redo, estimates_of, flip_of, weighing_of
 from router.decide.opinions import PLAN, evidence_of, say_wait
 
@@ -22,6 +22,7 @@ _TOLD_WARM_TOKENS = 8_000
 _TOLD_WAIT_SECONDS = 1.0
 _TOLD_LOG_ODDS = 0.25
 _UNKNOWN = "unclear whether quick or long"
+_UNKNOWN_SESSION = "compaction of a session that is not known"
 _EVEN = 0.5
 _WEAKER = ((LONG_TASK, MAY_BE_LONG), ("a long task", f"what {MAY_BE_LONG}"), ("long work", f"work that {MAY_BE_LONG}"))
 """What a reading says of odds that other evidence has lowered."""
@@ -92,7 +93,8 @@ def because_estimate(
         elif not pointing and (lean.log_odds > 0) is is_deep and abs(lean.log_odds) >= _TOLD_LOG_ODDS:
             pointing = lean.because
     flip = flip_of(weighing, score, worth).score if score < _EVEN else None
-    sentence = first = say_looks(looks, score, flip)
+    is_compaction = looks is None and signals.turn.kind is TurnKind.COMPACTION
+    sentence = first = _UNKNOWN_SESSION if is_compaction else say_looks(looks, score, flip)
     if pointing:
         sentence = _add(sentence, pointing)
     if looks is None or (looks.log_odds > _LOOKS_LONG) is not is_deep:

@@ -6,7 +6,8 @@ client has no call to run.
 
 import asyncio
 import re
-from collections.abc import Callable
+from contextlib import suppress
+from functools import cached_property
 from itertools import pairwise
 
 import orjson
@@ -27,6 +28,7 @@ _MAX_BYTES = 8 << 20
 """Longer answers pass as they come."""
 _END_SECONDS = 0.5
 """How long a target may stay connected after its last event. Then the end is sent as it is."""
+_ALL = b""
 _find_frame_ends = re.compile(rb"\r\n\r\n|\n\n|\r\r").finditer
 _UNWRITABLE = (TooDeep, orjson.JSONEncodeError, RecursionError)
 
@@ -38,8 +40,8 @@ class HeldEnd:
         self._sink, self._dialect, self._is_streaming = sink, dialect, is_streaming
         self._closing = closing = SPECS[dialect].closing
         self._passes = closing is None
-        self._may_end: Callable[[bytes], object] = closing.may_begin.search if closing is not None and is_streaming else bool
-        """Whether a piece must be examined. `bool`: each one."""
+        self._mark = closing.mark if closing is not None and is_streaming else _ALL
+        """Pieces with this are examined."""
         self._pass_on = sink.write
         self._head: Headers | None = None
         """The head of a whole answer: its length changes with a text."""
@@ -58,15 +60,20 @@ class HeldEnd:
     def is_holding(self) -> bool:
         return bool(self._end)
 
-    @property
+    @cached_property
     def text(self) -> str:
-        """The words of the answer so far. Reads all of it each time."""
-        heard = hear(self._dialect, b"".join([*self._said, self._end]))
+        """The words of the answer. Read once, when the end is held."""
+        said, closing = b"".join([*self._said, self._end]), self._closing
+        if closing is not None and self._is_streaming:
+            with suppress(orjson.JSONDecodeError):  # half a character, or not UTF-8
+                if found := orjson.loads(b'"%b"' % b"".join(closing.find_texts(said))):
+                    return str(found)
+        heard = hear(self._dialect, said)
         return "".join(heard.texts) if heard is not None else ""
 
     @property
     def is_final(self) -> bool:
-        """Whether the end of an answer with text is held. Reads all of it each time."""
+        """Whether the end of an answer with text is held."""
         return self.is_holding and bool(self.text.strip())
 
     @property
@@ -81,14 +88,14 @@ class HeldEnd:
 
     def start(self, status: int, headers: Headers) -> None:
         if status != 200:
-            self._passes, self._may_end = True, bool
+            self._passes, self._mark = True, _ALL
         if self._passes or self._is_streaming:
             self._sink.start(status, headers)
         else:
             self._head = headers
 
     def write(self, data: bytes) -> None:
-        if self._open or not data.endswith(FRAME_ENDS) or self._may_end(data):
+        if self._open or not data.endswith(FRAME_ENDS) or data.rfind(self._mark) >= 0:
             self._examine(data)
             return
         self._pass_on(data)
@@ -161,7 +168,7 @@ class HeldEnd:
     def _read_finish(self, part: bytes) -> bool | None:
         """Whether the answer is final, by its end; None if this is not the end."""
         closing = self._closing
-        if closing is None or not self._may_end(part):
+        if closing is None or part.rfind(self._mark) < 0:
             return None
         finish = closing.read_finish(self._parse(part))
         return finish and not any(map(closing.is_open.search, [b"".join(self._said), part]))
@@ -171,7 +178,7 @@ class HeldEnd:
         return frames[0].json() if frames else {}
 
     def _hold(self) -> None:
-        self._may_end = bool
+        self._mark = _ALL
         if self._is_streaming:
             self._beat_later()
             if not self._has_ended:
@@ -208,7 +215,7 @@ class HeldEnd:
         for timer in self._timers:
             timer.cancel()
         kept = [*([] if self._is_streaming else self._said), self._end, *self._rest, *self._open]
-        self._passes, self._may_end = True, bool
+        self._passes, self._mark = True, _ALL
         self._end, self._said, self._rest, self._open = b"", [], [], []
         if self._head is not None:
             self._sink.start(200, self._head)

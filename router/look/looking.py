@@ -62,10 +62,12 @@ class Looker:
         running: set[Exchange],
         new_id: Callable[[], str],
         keep_job: KeepJob,
+        note_objections: Callable[[Decided], None],
     ) -> None:
-        """`running` are the requests that are told when the router stops."""
+        """`running` are the requests that are told when the router stops. Objections are noted with a session."""
         self._terms, self._asker, self._looks, self._clock = terms, asker, looks, clock
         self._running, self._new_id, self._keep_job = running, new_id, keep_job
+        self._note_objections = note_objections
 
     @cached_property
     def _question(self) -> str:
@@ -82,6 +84,11 @@ class Looker:
         is_plain = view.operation is Operation.CREATE and exchange.arrival.job is None and not _wants_form(view)
         return is_plain and not self._looks.was_looked_at(key_of(decided))
 
+    def note_fate(self, decided: Decided) -> None:
+        """Learn from what the person did about the objections before this turn."""
+        if fate := decided.decision.look_before:
+            self._looks.note_fate(fate)
+
     async def finish(
         self, sending: Coroutine[Any, Any, Ending], exchange: Exchange, decided: Decided, held: HeldEnd, queues: Queues
     ) -> Ending:
@@ -92,6 +99,8 @@ class Looker:
             if ending.outcome is Outcome.SERVED and held.is_final and _was_fast(exchange):
                 if self._terms.tell is LookTell.ANSWER:
                     block = await self._look_now(exchange, decided, held.text, queues)
+                    if block is not None:
+                        self._note_objections(decided)
                 else:
                     self._look_later(exchange, decided, held.text, queues)
         finally:
@@ -115,8 +124,8 @@ class Looker:
         except Exception as error:  # noqa: BLE001  fast's answer is whole: a defect of the look must not fail it
             exchange.observers.report(exchange, error)
             return None
-        if found is None:
-            return None
+        if found is None or not self._looks.was_looked_at(key_of(decided)):
+            return None  # also where it was interrupted before anything was asked
         look, objections = found
         note_look(exchange, replace(look, seconds=round(self._clock() - began, 3)), describe(look))
         return write_block(objections) if objections else None
@@ -159,7 +168,8 @@ class Looker:
             exchange.plan,
             exchange.off_loop,
         )
-        own.amend(decided)
+        # What came of a plan, or of earlier objections, is in the row of the turn.
+        own.amend(replace(decided, decision=replace(decided.decision, combined=None, look_before="")))
         own.run_by(spawn(self._run_later(own, decided, said, queues), name=f"{own.id} look"))
 
     async def _run_later(self, exchange: Exchange, decided: Decided, said: str, queues: Queues) -> None:
@@ -237,6 +247,7 @@ class LookingDispatcher(Dispatcher):
         explanation: JsonObject | None = None,
         carried: Mapping[Tier, Headers] = {},
     ) -> Coroutine[Any, Any, Ending]:
+        self._looker.note_fate(decided)
         if not self._looker.may_look(exchange, decided):
             return super().send(exchange, decided, sink, live, explanation=explanation, carried=carried)
         view = decided.view

@@ -1,4 +1,4 @@
-"""Routes that read turns, sessions and series from the ledger, each in a thread and with a limit."""
+"""Routes that read turns, requests, sessions and series from the ledger, each in a thread and with a limit."""
 
 import asyncio
 import time
@@ -10,7 +10,7 @@ from typing import TypeVar
 from router.contract.entry import Line
 from router.contract.errors import BadRequest, NotFound, Unavailable
 from router.contract.past import FoundCall, PageRow, SessionSums, TurnsAsked, TurnsPage
-from router.contract.request import JsonObject
+from router.contract.request import Json, JsonObject
 from router.contract.stores import RETRY_AFTER_SECONDS, AskedTooMuch, StoreUnusable
 from router.contract.target import Price
 from router.contract.words import Outcome, Tier
@@ -43,28 +43,23 @@ class LookingBack:
         self.pages = (
             Page("/tandem/turns", self._list_turns),
             Page("/tandem/turns/{request_id}", self._show_turn),
+            Page("/tandem/requests", self._list_requests),
             Page("/tandem/sessions", self._list_sessions),
             Page("/tandem/sessions/{session:path}", self._show_session),
             Page("/tandem/series", self._show_series),
         )
 
     async def _list_turns(self, asked: Asked) -> Answer:
-        query = asked.query
-        wanted = TurnsAsked(
-            limit=_read_limit(query),
-            before=read_number(query, "before", int),
-            since=_read_ago(query, "since") or 0.0,
-            until=_read_ago(query, "until"),
-            caller=whose(asked),
-            session=query.get("session") or None,
-            outcome=_read_word(query, "outcome", Outcome),
-            target=query.get("target") or None,
-            tier=_read_word(query, "tier", Tier),
-            client=query.get("client") or None,
-        )
+        wanted = _read_filters(asked)
         turns, following = await self._ask(lambda ledger: _fold_page(ledger.read_turns(wanted)))
         with_words = self._shows_words(asked)
         return as_json({"turns": [show_turn(turn, with_words=with_words) for turn in turns], "next": following})
+
+    async def _list_requests(self, asked: Asked) -> Answer:
+        """The matching requests of the turns that `/tandem/turns` shows."""
+        wanted = _read_filters(asked)
+        rows, following = await self._ask(lambda ledger: _show_matches(ledger.read_turns(wanted)))
+        return as_json({"requests": rows, "next": following})
 
     async def _show_turn(self, asked: Asked) -> Answer:
         name, caller = asked.path["request_id"], whose(asked)
@@ -154,9 +149,34 @@ def _fold_page(page: TurnsPage) -> tuple[list[Turn], int | None]:
     return [turn for (_, number), turn in newest if number in page.met], page.next
 
 
+def _show_matches(page: TurnsPage) -> tuple[list[Json], int | None]:
+    """Newest first by their places in the ledger."""
+    found = sorted((one for one in page.calls if one.is_match and one.number in page.met), key=lambda one: -one.number)
+    calls = [(one.number, read_call(one.call)) for one in found]
+    return [
+        show_line(call.line, number, call.kept.decided_by if call.kept else None, None) for number, call in calls
+    ], page.next
+
+
 def _find_turn(calls: list[FoundCall], request_id: str) -> Turn | None:
     turns = Turns().replay_all(read_call(found.call) for found in calls)
     return next((turn for turn in turns if any(call.line.id == request_id for call in turn.ended)), None)
+
+
+def _read_filters(asked: Asked) -> TurnsAsked:
+    query = asked.query
+    return TurnsAsked(
+        limit=_read_limit(query),
+        before=read_number(query, "before", int),
+        since=_read_ago(query, "since") or 0.0,
+        until=_read_ago(query, "until"),
+        caller=whose(asked),
+        session=query.get("session") or None,
+        outcome=_read_word(query, "outcome", Outcome),
+        target=query.get("target") or None,
+        tier=_read_word(query, "tier", Tier),
+        client=query.get("client") or None,
+    )
 
 
 def whose(asked: Asked) -> str | None:

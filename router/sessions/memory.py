@@ -148,6 +148,12 @@ class SessionMemory:
         if decided is not None and not decided.view.is_streaming:
             _confirm(exchange, self._sessions.store(decided.session.key, self._clock()))
 
+    def note_objections(self, decided: Decided) -> None:
+        """The answer to this request ends with deep's objections, which the next turn may point back at."""
+        session = decided.session
+        step = methodcaller("with_objections", session.messages)
+        self._sessions.update(session.key, step, session.state, session.replaces)
+
     async def set_tier(self, view: RequestView, alias: Alias, exchange: Exchange | None = None) -> str:
         """Remember and confirm a message that is only a `tier:` line. Later requests leave that exchange out.
 

@@ -327,7 +327,16 @@ def _look_over(
 ) -> LookingDispatcher:
     terms, zone = loaded.combine.look, find_zone(loaded.config.budgets.time_zone)
     asker = Asker(reachable, limits, state.looks, terms.daily_usd, clock, zone)
-    looker = Looker(terms, asker, state.looks, clock, running=state.running, new_id=new_request_id, keep_job=keep_job)
+    looker = Looker(
+        terms,
+        asker,
+        state.looks,
+        clock,
+        running=state.running,
+        new_id=new_request_id,
+        keep_job=keep_job,
+        note_objections=state.memory.note_objections,
+    )
     most = loaded.config.limits.max_response_bytes
     return LookingDispatcher(reachable, looker, max_response_bytes=most, clock=clock, limits=limits)
 

@@ -7,7 +7,8 @@ from router.contract.combine import Combine, LookEnd
 from router.contract.facts import Decided, Settled
 from router.contract.signals import SessionPosition, Turn
 from router.contract.words import PlanPhase, Tier, TurnKind
-from tests.tools.exchanges import make_decided, make_decision, make_exchange
+from router.decide.opinions import Rules
+from tests.tools.exchanges import ECONOMICS, make_decided, make_decision, make_exchange
 
 ACCEPTED = "plan accepted; edits on fast until something fails"
 DEEP = {"tier": Tier.DEEP, "targets": ("sage",)}
@@ -17,7 +18,7 @@ ON_FAST, MOVED_UP = SessionPosition(Tier.FAST, is_running=True), SessionPosition
 def consider(plan=PlanPhase.ACCEPTED, position=SessionPosition(Tier.DEEP), **decision):  # noqa: B008  a frozen value
     turn = Turn(TurnKind.ASK, "session", "codex", "hello", plan=plan, position=position)
     decided = make_decided(decision=make_decision(turn=turn, **decision))
-    return Combiner(Combine(plan=True), None, None).consider(decided).decision
+    return Combiner(Combine(plan=True), Rules((), ECONOMICS, True, ""), None).consider(decided).decision
 
 
 def test_the_plans_state_is_what_the_decision_says_first():

@@ -145,18 +145,61 @@ NAMES = {
 }
 
 
-@pytest.mark.parametrize("named", NAMES)
-async def test_a_request_in_the_middle_of_a_turn_is_explained_as_the_router_then_decides_it(pair, named):
+def as_chat(messages: list[dict]) -> tuple[str, dict]:
+    return "/v1/chat/completions", {"messages": messages}
+
+
+def as_messages(messages: list[dict]) -> tuple[str, dict]:
+    told = []
+    for message in messages:
+        if message["role"] == "tool":
+            block = {"type": "tool_result", "tool_use_id": message["tool_call_id"], "content": message["content"]}
+            told.append({"role": "user", "content": [block]})
+        elif made := message.get("tool_calls"):
+            name, arguments = made[0]["function"]["name"], json.loads(made[0]["function"]["arguments"])
+            block = {"type": "tool_use", "id": made[0]["id"], "name": name, "input": arguments}
+            told.append({"role": "assistant", "content": [block]})
+        else:
+            told.append(message)
+    return "/v1/messages", {"messages": told, "max_tokens": 1_000}
+
+
+def as_responses(messages: list[dict]) -> tuple[str, dict]:
+    told = []
+    for message in messages:
+        if message["role"] == "tool":
+            told.append({"type": "function_call_output", "call_id": message["tool_call_id"], "output": message["content"]})
+        elif made := message.get("tool_calls"):
+            told.append({"type": "function_call", "call_id": made[0]["id"], **made[0]["function"]})
+        else:
+            told.append(message)
+    return "/v1/responses", {"input": told}
+
+
+DIALECTS = {
+    "chat": as_chat,
+    "messages": as_messages,
+    "responses": as_responses,
+    "responses, whose history is stored": as_responses,
+}
+
+
+@pytest.mark.parametrize(("dialect", "named"), covering(DIALECTS, NAMES))
+async def test_a_request_in_the_middle_of_a_turn_is_explained_as_the_router_then_decides_it(pair, dialect, named):
     served, explained = NAMES[named]
     session = Agent(pair, "", "")
-    session.headers = served
-    compared = []
+    compared, sent, before = [], 0, {}
 
     async def explain_and_send():
-        body = {"model": "auto", "messages": list(session.messages), "tools": []}
+        nonlocal sent, before
+        is_stored = "stored" in dialect
+        path, body = DIALECTS[dialect](session.messages[sent:] if is_stored else session.messages)
+        body |= {"model": "auto", **before}
         told = (await call(pair.port, "/tandem/explain", body, headers=explained)).json
-        reply = await call(pair.port, "/v1/chat/completions", body, headers=served)
+        reply = await call(pair.port, path, body, headers=served)
         compared.append((told["tier"], told["because"], told["as_if"], reply.headers))
+        if is_stored:
+            sent, before = len(session.messages), {"previous_response_id": reply.json["id"]}
         return reply
 
     session.send = explain_and_send
@@ -173,7 +216,8 @@ async def test_a_request_in_the_middle_of_a_turn_is_explained_as_the_router_then
         assert (tier, without_live_figure(because), as_if) == (headers["x-tandem-tier"], served_because, None)
 
 
-async def test_a_request_in_the_middle_of_an_unknown_turn_is_explained_as_if_the_turn_began_there(pair):
+@pytest.mark.parametrize("as_body", [as_chat, as_messages, as_responses])
+async def test_a_request_in_the_middle_of_an_unknown_turn_is_explained_as_if_the_turn_began_there(pair, as_body):
     session = Agent(pair, "unknown", "an-agent/1")
     session.messages = [{"role": "user", "content": TYPO}]
     for number in range(30):
@@ -182,24 +226,27 @@ async def test_a_request_in_the_middle_of_an_unknown_turn_is_explained_as_if_the
             {"role": "assistant", "content": None, "tool_calls": [made]},
             {"role": "tool", "tool_call_id": f"t{number}", "content": "fine"},
         ]
-    body = {"model": "auto", "messages": session.messages}
+    later = [*session.messages, {"role": "user", "content": MIGRATE}]
 
-    told = (await call(pair.port, "/tandem/explain", body, headers=session.headers)).json
-    later = {**body, "messages": [*session.messages, {"role": "user", "content": MIGRATE}]}
-    asked = (await call(pair.port, "/tandem/explain", later, headers=session.headers)).json
+    told, asked = [
+        (await call(pair.port, "/tandem/explain", {"model": "auto", **as_body(sent)[1]}, headers=session.headers)).json
+        for sent in (session.messages, later)
+    ]
 
     assert told["as_if"] == "the turn began here: the session is not known"
     assert "moved up" not in told["because"]
     assert asked["as_if"] == "the session began here: what served its earlier turns is not known"
 
 
-async def test_a_request_of_a_turn_that_is_over_is_explained_as_if_the_turn_began_there(pair):
+@pytest.mark.parametrize("as_body", [as_chat, as_messages, as_responses])
+async def test_a_request_of_a_turn_that_is_over_is_explained_as_if_the_turn_began_there(pair, as_body):
     session = Agent(pair, "over", "an-agent/1")
     await session.ask(TYPO)
     await session.work(2, 1)
     before = list(session.messages[:3])
     await session.ask(MIGRATE)
 
-    told = (await call(pair.port, "/tandem/explain", {"model": "auto", "messages": before}, headers=session.headers)).json
+    body = {"model": "auto", **as_body(before)[1]}
+    told = (await call(pair.port, "/tandem/explain", body, headers=session.headers)).json
 
     assert told["as_if"] == "the turn began here: its session is in another turn now"

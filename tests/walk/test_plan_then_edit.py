@@ -7,6 +7,7 @@ import pytest
 
 from tests.conftest import SIMULATED
 from tests.tools.http import call
+from tests.tools.keyed import swap
 
 PLAN_ON = SIMULATED + "combine: {plan: on}\n"
 QUICK = "Fix the typo in the word retrun in calc.py"
@@ -334,3 +335,140 @@ async def test_a_new_ask_ends_the_plan(start, client):
     client.edit()
 
     assert [new, await walk.send()] == [("deep", None)] * 2
+
+
+async def plan_and_accept(walk: Walk, ask: str = LONG) -> list[tuple[str, str | None]]:
+    walk.client.ask(ask, plans=True)
+    seen = [await walk.send()]
+    walk.client.accept()
+    return [*seen, await walk.send()]
+
+
+async def test_a_person_who_asks_for_a_tier_gets_it_in_every_phase(start):
+    tandem = await start(PLAN_ON)
+
+    assert await plan_and_accept(Walk(tandem, ClaudeCode(), tier="fast")) == [("fast", None)] * 2
+    assert await plan_and_accept(Walk(tandem, ClaudeCode(), tier="deep")) == [("deep", None)] * 2
+
+
+@CLIENTS
+async def test_with_plan_off_nothing_of_it_happens(start, client):
+    tandem = await start(SIMULATED)
+
+    assert [combined for _, combined in await plan_and_accept(Walk(tandem, client()))] == [None, None]
+
+
+async def test_edits_stay_on_deep_where_fast_would_have_to_read_a_long_conversation(start):
+    slow_reader = PLAN_ON.replace("prefill_tokens_per_second: 60000}", "prefill_tokens_per_second: 1500}", 1)
+    client = ClaudeCode()
+    walk = Walk(await start(slow_reader), client)
+    client.ask(QUICK, plans=True)
+    await walk.send()
+    client.work(output="def divide(a, b): return a / b\n" * 8_000)
+    await walk.send()
+    client.accept()
+    seen = [await walk.send()]
+    client.edit()
+    seen.append(await walk.send())
+
+    assert seen == [("deep", "plan accepted; deep has the edits done sooner")] * 2
+
+
+async def test_a_model_that_begins_to_plan_in_the_middle_of_a_turn_hands_it_to_deep_and_gets_the_edits_back(start):
+    client = ClaudeCode()
+    walk = Walk(await start(PLAN_ON), client)
+    client.ask(QUICK)
+    seen = [await walk.send()]
+    client.work("EnterPlanMode")
+    client.mode = "plan"
+    seen.append(await walk.send())
+    client.accept()
+    seen.append(await walk.send())
+
+    assert seen == [("fast", None), ("deep", PLANNING), ("fast", EDITS)]
+
+
+async def test_a_mark_that_comes_and_goes_with_every_request_does_not_move_the_turn_each_time(start):
+    tandem = await start(PLAN_ON)
+    cline, claude = Walk(tandem, Cline()), Walk(tandem, ClaudeCode())
+    for walk in (cline, claude):
+        walk.client.ask(LONG, plans=True)
+        await walk.send()
+    for number in range(8):
+        cline.client.mode = "PLAN" if number % 2 else "ACT"
+        claude.client.mode = "plan" if number % 2 else "default"
+        for walk in (cline, claude):
+            walk.client.work()
+            await walk.send()
+
+    assert cline.tiers == ["deep", "fast", *["deep"] * 7]
+    assert claude.tiers == ["deep"] * 9
+
+
+async def test_after_a_compaction_the_edits_go_on_where_they_were(start):
+    client = ClaudeCode()
+    walk = Walk(await start(PLAN_ON), client)
+    await plan_and_accept(walk)
+    client.edit()
+    summary = "This session is being continued from a previous conversation that ran out of context. Refactor everything."
+    client.messages = [{"role": "user", "content": summary}, *client.messages[-2:]]
+    seen = [await walk.send()]
+    client.edit()
+
+    assert [*seen, await walk.send()] == [("fast", EDITS)] * 2
+
+
+@pytest.mark.parametrize(("before", "after"), [(PLAN_ON, SIMULATED), (SIMULATED, PLAN_ON)], ids=["switched off", "switched on"])
+async def test_a_turn_that_is_planned_keeps_what_it_began_with_over_a_reload(start, before, after):
+    client = ClaudeCode()
+    walk = Walk(await start(before), client)
+    client.ask(LONG, plans=True)
+    await walk.send()
+    swap(walk.tandem, after)
+    client.accept()
+    accepted = await walk.send()
+    client.finish()
+    next_turn = await plan_and_accept(walk)
+
+    assert accepted == (("fast", EDITS) if before is PLAN_ON else ("deep", None))
+    assert next_turn == ([("deep", PLANNING), ("fast", EDITS)] if after is PLAN_ON else [("deep", None)] * 2)
+
+
+ARCHITECT = "Act as an expert architect engineer and provide direction to your editor engineer."
+EDITOR = "Act as an expert software developer who edits source code."
+CODER = "Act as an expert software developer.\nTake requests for changes to the supplied code."
+
+
+class Aider:
+    """Plans and edits in conversations of their own."""
+
+    path, headers = "/v1/chat/completions", {"user-agent": "OpenAI/Python 2.20.0"}
+
+    def __init__(self, system: str, words: str) -> None:
+        self.system, self.words = system, words
+
+    def body(self) -> dict:
+        return {
+            "model": "auto",
+            "messages": [{"role": "system", "content": self.system}, {"role": "user", "content": self.words}],
+        }
+
+
+async def test_aiders_architect_is_deep_and_its_editor_fast(start):
+    tandem = await start(PLAN_ON)
+    calls = [(ARCHITECT, QUICK), (EDITOR, LONG), (ARCHITECT, "Also add docs"), (CODER, QUICK), (CODER, LONG)]
+
+    seen = [await Walk(tandem, Aider(system, words)).send() for system, words in calls]
+
+    assert seen == [("deep", PLANNING), ("fast", EDITS), ("deep", PLANNING), ("fast", None), ("deep", None)]
+
+
+async def test_the_explanation_says_that_a_client_has_no_plan_mode(start):
+    tandem = await start(PLAN_ON)
+    body = {"model": "auto", "messages": [{"role": "user", "content": QUICK}]}
+
+    told = (await call(tandem.port, "/tandem/explain", body, {"user-agent": "QwenCode/0.24.4"})).json
+
+    reasons = [item["because"] for item in told["evidence"] if item["policy"] == "plan_then_edit"]
+    assert reasons == ["this client shows no plan mode that Tandem knows, so combine: plan does nothing"]
+    assert (told["tier"], told["combined"]) == ("fast", None)

@@ -27,6 +27,8 @@ from router.dialects.translate.envelope import is_wrapped
 _LIMIT = "max_tokens"
 LIMIT_FIELDS = (_LIMIT,)
 _TEXT_PARTS = frozenset({"text"})
+_OWN_PARTS = ("tool_use", "tool_result", "thinking")
+"""Parts that chat does not have."""
 _CALLERS_TOOLS = (None, "custom")
 _CALLERS_PREFIXES = ("bash_", "text_editor_", "memory_")
 _THINKING = frozenset({"thinking", "redacted_thinking"})
@@ -111,11 +113,14 @@ def read_message(item: Json) -> Message:
 
 
 def recognise(body: JsonObject) -> bool:
-    """Whether the fields are this dialect's: its conversation alone looks like chat's."""
+    """Whether the fields are this dialect's: a conversation without calls looks like chat's."""
     if "system" in body or "anthropic_version" in body or "thinking" in body:
         return True
     tools = as_list(body.get("tools"))
-    return bool(tools) and "input_schema" in as_object(tools[0])
+    if tools and "input_schema" in as_object(tools[0]):
+        return True
+    contents = (as_list(as_object(message).get("content")) for message in as_list(body.get("messages")))
+    return any(as_object(part).get("type") in _OWN_PARTS for content in contents for part in content)
 
 
 def write_example(words: str) -> JsonObject:

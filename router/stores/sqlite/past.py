@@ -15,12 +15,14 @@ from typing import Any
 
 import msgspec
 
+from router.contract.combine import ACTED_ON, WAVED_OFF
 from router.contract.entry import COLUMNS, Attempt, PastCall, read_line
 from router.contract.past import (
     C,
     CallerSums,
     CallSums,
     FoundCall,
+    LookSums,
     Marks,
     RecordedCall,
     RecordedTurn,
@@ -117,6 +119,21 @@ _LOOKS = f"""
     ) WHERE usd BETWEEN 0 AND 1e12
 """  # noqa: S608  fixed names
 
+_LOOK_SUMS = f"""
+    SELECT date(at, 'unixepoch', 'localtime'), count(ended), sum(ended IS 'fine'), sum(ended IS 'objections'),
+        sum(answered IS '{ACTED_ON}'), sum(answered IS '{WAVED_OFF}'),
+        ifnull(sum(CASE WHEN seconds BETWEEN 0 AND 1e12 THEN seconds END), 0.0),
+        sum(CASE WHEN usd BETWEEN 0 AND 1e12 THEN usd END)
+    FROM (
+        SELECT at, json_extract(decision, '$.look.end') AS ended, json_extract(decision, '$.look_before') AS answered,
+            json_extract(decision, '$.look.seconds') AS seconds, json_extract(decision, '$.look.cost_usd') AS usd
+        FROM (
+            SELECT at, CASE WHEN typeof(decision) = 'text' AND json_valid(decision) THEN decision END AS decision
+            FROM entries WHERE at >= :since AND (:caller IS NULL OR +caller = :caller) AND instr(decision, '"look') > 0
+        )
+    ) WHERE ended IS NOT NULL OR answered IS NOT NULL GROUP BY 1
+"""  # noqa: S608  fixed names
+
 
 def wait_for_writer(path: Path) -> None:
     """Sleeps while a router owns the file, as its queue is invisible from outside."""
@@ -202,6 +219,11 @@ class SqliteEntryReader:
                     group = (row.day, row.client, row.tier, row.caller)
                     found[group] = _add(found[group], row) if group in found else row
         return [*found.values()]
+
+    def read_looks(self, since: float, caller: str | None = None) -> list[LookSums]:
+        """By day."""
+        with open_ledger(self.path) as database:
+            return [LookSums(*row) for row in database.execute(_LOOK_SUMS, {"since": since, "caller": caller})]
 
     def read_spending(self, span: Span) -> dict[str, int]:
         found: Counter[str] = Counter()

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from router.contract.decision import Projection, Redo, SecondOpinion, Weighing
 from router.contract.opinions import Insist, Lean, Opinions, Rank, RuleOut
 from router.contract.signals import SessionPosition
-from router.contract.words import Tier
+from router.contract.words import Tier, TurnKind
 from router.decide.explain import because_estimate, because_out, explain, explain_second_opinion, say_looks
 from tests.tools.exchanges import ECONOMICS, make_decision
 from tests.tools.values import make_signals, make_target, stand
@@ -24,6 +24,7 @@ def say(
     why: str = "",
     redo: Redo | None = None,
     deep_seconds: float = 1.0,
+    kind: TurnKind = TurnKind.ASK,
 ) -> str:
     held = tuple(("p", lean) for lean in sorted(leans, key=lambda lean: -abs(lean.log_odds)))
     waits = {Tier.FAST: fast_wait, Tier.DEEP: deep_wait}
@@ -31,7 +32,7 @@ def say(
     deep = Projection(Tier.DEEP, deep_wait, deep_seconds, 1.0, 0.0, 0.0, False)
     score = 1 / (1 + math.exp(-sum(lean.log_odds for lean in leans)))
     statuses = [replace(stand(make_target(side, side), waits[side]), wait_because=why) for side in Tier]
-    signals = make_signals(*statuses, tokens=100_000, position=SessionPosition(tier, warm={tier: warm}))
+    signals = make_signals(*statuses, kind=kind, tokens=100_000, position=SessionPosition(tier, warm={tier: warm}))
     return because_estimate(tier, Weighing(fast, deep, redo=redo), score, Opinions(leans=held), signals, 0.3, ECONOMICS)
 
 
@@ -153,6 +154,7 @@ def test_a_reason_that_says_what_the_turn_looks_like_and_more_takes_its_place():
 
 def test_without_any_reading_it_says_so():
     assert say(Tier.DEEP) == "unclear whether quick or long"
+    assert say(Tier.DEEP, kind=TurnKind.COMPACTION) == "compaction of a session that is not known"
 
 
 def test_it_never_grows_beyond_120_characters():

@@ -106,6 +106,9 @@ def test_needs_are_read_from_every_dialect(dialect, parts, more, needs):
         ({"prompt": "x"}, Dialect.COMPLETIONS),
         ({"messages": [], "system": "x"}, Dialect.MESSAGES),
         ({"messages": [], "tools": [{"input_schema": {}}]}, Dialect.MESSAGES),
+        ({"messages": [{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t"}]}]}, Dialect.MESSAGES),
+        ({"messages": [{"role": "user", "content": [{"type": "text", "text": "x"}]}, 7]}, Dialect.CHAT),
+        ({"messages": [{"content": [{"type": ["tool_use"]}]}]}, Dialect.CHAT),
         ({"messages": []}, Dialect.CHAT),
     ],
 )

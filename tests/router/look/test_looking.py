@@ -77,8 +77,16 @@ class Router:
         reachable = {"spark": self.spark, "sage": self.sage}
         terms = LookTerms(tell=tell, daily_usd=daily_usd, max_seconds=max_seconds)
         asker = Asker(reachable, NO_LIMITS, self.looks, daily_usd, self.clock)
+        self.objected = []
         looker = Looker(
-            terms, asker, self.looks, self.clock, running=self.running, new_id=lambda: "req_look", keep_job=self._keep
+            terms,
+            asker,
+            self.looks,
+            self.clock,
+            running=self.running,
+            new_id=lambda: "req_look",
+            keep_job=self._keep,
+            note_objections=self.objected.append,
         )
         self.dispatcher = LookingDispatcher(reachable, looker, max_response_bytes=1 << 20, clock=self.clock)
         self.live = LiveStatistics()
@@ -269,6 +277,21 @@ async def test_later_nothing_is_held_and_objections_become_a_job_with_a_row_of_i
     await until(lambda: any(isinstance(fact, Settled) for fact in router.facts))
     assert router.kept == [(exchange.last(Decided).decision.turn.session, "deep objects: make it 0", BLOCK)]
     assert router.running == set()
+
+
+async def test_the_row_of_a_later_look_repeats_nothing_of_the_turns_own():
+    router = Router(say({"fine": True}), tell=LookTell.LATER)
+    decided, settled = decide(edited()), []
+    decided = replace(decided, decision=replace(decided.decision, combined="plan accepted", look_before="acted on"))
+    exchange, _, serving = router.begin(decided)
+    exchange.observers.handlers[Settled].append(lambda own, _: settled.append(own))
+    await serving
+
+    await until(lambda: settled)
+
+    decision = settled[0].last(Decided).decision
+    assert (decision.combined, decision.look_before, decision.look.end) == ("deep looked it over: fine", "", "fine")
+    assert (decision.tier, decision.turn.kind) == (Tier.DEEP, TurnKind.SIDE)
 
 
 async def test_later_a_turn_that_is_fine_makes_no_job():

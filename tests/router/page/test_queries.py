@@ -52,6 +52,28 @@ async def test_turns_come_in_pages_and_have_what_their_calls_came_to(tandem):
     assert "words" not in turn
 
 
+async def test_requests_come_one_by_one_with_their_number_and_only_those_that_match(start, tmp_path):
+    write_ledger(tmp_path / "test.db", *of_one_turn())
+    tandem = await start(CONFIG)
+
+    every = (await call(tandem.port, "/tandem/requests")).json
+    deep = (await call(tandem.port, "/tandem/requests?tier=deep")).json
+
+    assert [row["id"] for row in every["requests"]] == ["req_4", "req_3", "req_2", "req_1"]
+    assert [row["number"] for row in every["requests"]] == [4, 3, 2, 1]
+    assert [(row["id"], row["target"]) for row in deep["requests"]] == [("req_3", "sage")]
+    assert every["next"] is deep["next"] is None
+    rows = (await call(tandem.port, "/tandem/turns/req_1")).json["rows"]
+    assert [{**row, "number": 0} for row in every["requests"]] == rows[::-1]
+
+
+async def test_requests_go_on_where_the_page_before_ended(tandem):
+    first = (await call(tandem.port, "/tandem/requests?limit=2")).json
+    rest = (await call(tandem.port, f"/tandem/requests?before={first['next']}")).json
+
+    assert [row["id"] for row in (*first["requests"], *rest["requests"])] == ["req_3", "req_2", "req_1"]
+
+
 def of_one_turn(*, until: int = 4) -> list:
     """An ask on fast with tool calls, the third of which deep served."""
     loop = {"session": "w", "turn_kind": TurnKind.TOOL_LOOP}
@@ -144,6 +166,8 @@ async def test_a_caller_sees_its_own_rows_and_an_admin_all(start, tmp_path):
 
     async def ids(name: str, query: str = "") -> list[str]:
         turns = (await call(tandem.port, f"/tandem/turns{query}", headers=callers[name])).json["turns"]
+        requests = (await call(tandem.port, f"/tandem/requests{query}", headers=callers[name])).json["requests"]
+        assert [turn["id"] for turn in turns] == [request["id"] for request in requests]
         return [turn["id"] for turn in turns]
 
     assert await ids("ann") == await ids("ann", "?caller=bob") == ["req_2", "req_1"]
@@ -156,6 +180,7 @@ async def test_a_caller_sees_its_own_rows_and_an_admin_all(start, tmp_path):
     assert (await call(tandem.port, "/tandem/series", headers=callers["ann"])).json["targets"].keys() == {"spark", "sage"}
     assert (await call(tandem.port, "/tandem/turns/req_3", headers=callers["ann"])).status == 404
     assert (await call(tandem.port, "/tandem/turns")).status == 401
+    assert (await call(tandem.port, "/tandem/requests")).status == 401
 
 
 async def test_words_are_shown_to_those_who_ask_where_texts_are_kept(start, tmp_path):

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from router.contract.clock import Clock as ProcessClock
-from router.contract.facts import FirstByte, StateRefused
+from router.contract.facts import Decided, FirstByte, StateRefused
 from router.contract.request import InBand, Overrides
 from router.contract.signals import Alias
 from router.contract.words import Dialect, Outcome, Tier, TurnKind
@@ -362,3 +362,18 @@ async def test_a_known_piece_that_was_refused_goes_to_no_target_any_more(memory)
 
     origin = (await look(memory, view)).origins[key]
     assert [is_foreign(origin, target) for target in TARGETS] == [True] * len(TARGETS)
+
+
+async def test_objections_are_known_to_the_next_turn_and_no_longer_after_it(memory):
+    view = chat("fix the typo", prompt_cache_key="s")
+    snapshot, turn = await look(memory, view), read_turn(view)
+    exchange = answer(memory, snapshot, view, turn, Tier.FAST, TARGETS["spark"])
+
+    memory.note_objections(exchange.last(Decided))
+
+    following = chat("fix the typo", "done", "fix it", prompt_cache_key="s")
+    assert (await look(memory, following)).state.has_objections
+    await step(memory, following)
+    assert not (
+        await look(memory, chat("fix the typo", "done", "fix it", "done", "yes", prompt_cache_key="s"))
+    ).state.has_objections
