@@ -88,11 +88,11 @@ _SPENT_CALLS = f"""
         CASE WHEN {_OF_ASKS} AND score BETWEEN 0 AND 1 THEN score END, at, client, target,
         CASE WHEN {_OF_ASKS} THEN because END, CASE WHEN list_usd BETWEEN 0 AND 1e12 THEN list_usd END
     FROM entries WHERE sequence > :cut AND +at >= :since AND (:caller IS NULL OR +caller = :caller)
-        AND sequence >= CASE WHEN :since > 0 THEN (SELECT min(+sequence) FROM entries WHERE at >= :since) ELSE 0 END
         AND typeof(id) || typeof(caller) = 'texttext' AND typeof(session) != 'blob'
     ORDER BY sequence
 """  # noqa: S608  fixed names
 """Other programs may write to the file: names that are not text are left out, and amounts that no clock or price gives."""
+_SINCE = "SELECT count(*), min(+sequence) FROM entries WHERE at >= ?"
 _OLDER = "SELECT sequence, at FROM entries ORDER BY sequence DESC LIMIT 1 OFFSET ?"
 _BEGINNINGS = (
     f"SELECT caller, session, sequence FROM entries WHERE turn_kind IN {BEGIN} AND tier IS NOT NULL"  # noqa: S608  fixed names
@@ -294,7 +294,9 @@ class SqliteEntryReader:
         Returns the moment since which every call was given.
         """
         with open_ledger(self.path) as database:
-            cut, at = database.execute(_OLDER, (rows,)).fetchone() or (0, since)  # the newest row left out
+            many, first = database.execute(_SINCE, (since,)).fetchone()
+            older = database.execute(_OLDER, (rows,)).fetchone() if many > rows else None  # slow: it steps over all of them
+            cut, at = older or ((first or 1) - 1, since)
             take = begin(read_misjudged(database))
             for row in database.execute(_SPENT_CALLS, {"cut": cut, "since": since, "caller": caller}):
                 take(SpentCall(*row))
