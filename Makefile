@@ -18,7 +18,7 @@ LARGER := $(if $(wildcard $(DEV) $(VENV)/.ready),$(DEV),$(wildcard $(VENV)/.lite
 SERVING := $(or $(LARGER),$(wildcard $(VENV)/.shared),$(VENV)/.serve)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-shared setup-litellm serve demo demo-svg quick test test-near test-clients test-engine test-page test-release stops soak overload mutants bench table train check docs \
+.PHONY: help setup setup-shared setup-litellm serve demo demo-svg pictures quick test test-near test-clients test-engine test-page test-release stops soak overload mutants bench table train check docs \
   release audit lock clean
 
 help:  ## Show this list
@@ -59,6 +59,10 @@ demo: $(SERVING)  ## Play a coding afternoon against the simulated tiers, in 40 
 
 demo-svg: $(DEV)  ## Record the demo and draw docs/demo.svg again
 	@$(BIN)/python docs/record_demo.py
+
+pictures: $(DEV)  ## Take the pictures of the live page again, in a real Chromium: docs/pictures/
+	@chromium=$$($(PYTHON) tests/browser/find_chromium.py) && $(MAKE) --no-print-directory $(BROWSING)/.installed \
+	  && $(BROWSING)/bin/python docs/take_pictures.py $$chromium
 
 # Without the rooms whose tests are about files, terminals and sockets; each more process would load the libraries again.
 QUICK := $(addprefix tests/router/,contract decide dialects dispatch loop responses sense sessions settle stores)

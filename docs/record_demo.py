@@ -27,12 +27,15 @@ COLUMNS, ROWS = 80, 50
 _CHAR_WIDTH, _LINE_HEIGHT, _MARGIN, _FONT_SIZE = 8.43, 19, 16, 14
 _LEAD_SECONDS = 0.8
 """Between the command and the first turn. What the routers need to start is left out: it says more of the machine."""
+_OPENING_TURNS = 3
+"""Shown from the start, so that a picture that does not move yet says something."""
 _TICK_SECONDS = 0.45
 """The running clock is drawn this often; ten times a second would only make the file larger."""
 _CLASSES = {"1": "b", "2": "d", "32": "f", "34": "p"}
 _CODES = re.compile(r"\x1b\[([0-9;?]*)([A-Za-z])")
 _STYLE = """
 text{font:14px ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono","Liberation Mono",monospace;fill:#e6edf3}
+text{white-space:pre}
 .b{font-weight:bold}.d{fill:#9198a1}.f{fill:#3fb950}.p{fill:#58a6ff}.t{visibility:hidden}
 @media (prefers-reduced-motion:no-preference){
 .l{animation:come 1ms backwards}.t{animation:pass 1s}
@@ -151,7 +154,9 @@ def draw(lines: list[list[Shown]]) -> str:
 
 
 def _first_turn_at(lines: list[list[Shown]]) -> float:
-    return next((line[-1].at for line in lines if line and line[-1].text.startswith(">")), 0.0)
+    """The first of the turns that are seen to begin."""
+    began = [line[-1].at for line in lines if line and line[-1].text.startswith(">")]
+    return began[_OPENING_TURNS] if len(began) > _OPENING_TURNS else next(iter(began), 0.0)
 
 
 def _draw_line(number: int, shown: list[Shown], skipped: float) -> Iterable[str]:

@@ -27,7 +27,7 @@ MIDDLE = 128
 _MAX_HEADER_BYTES = 65_536
 _SURE_COMPLAINT = 3.0
 """Log-odds above the threshold at which words are nothing but a complaint."""
-_SMALLEST_COMPLAINT = -3.0
+_SMALLEST_COMPLAINT = -2.0
 """Log-odds. "Still red" names no work at all, which does not make it small."""
 COLUMNS: Mapping[str, str] = {
     "words": "what you ask",

@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from router.contract.combine import Combine, Combining, LookEnd, combining_for
+from router.contract.combine import PLANNING, Combine, Combining, LookEnd, combining_for
 from router.contract.decision import Decision
 from router.contract.exchange import Exchange
 from router.contract.facts import Decided
@@ -57,7 +57,7 @@ def _say_plan(decision: Decision) -> str:
     if turn.plan is None or decision.was_asked_for:
         return ""
     if turn.plan is PlanPhase.PLANNING:
-        return "planning on deep" if is_deep else ""
+        return PLANNING if is_deep else ""
     if turn.plan not in _ACCEPTED:
         return ""
     if not is_deep:

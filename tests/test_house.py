@@ -35,7 +35,7 @@ LEVELS = {
     "house": ("contract", "dialects", "telemetry", "loop", *MIDDLE, "settle", "plan"),
     "edge": ("contract", "dialects", "telemetry", "loop", *MIDDLE, "plan", "house"),
     "screen": ("contract", "telemetry", "decide", "sessions", "past"),
-    "past": ("contract", "dialects", "telemetry", "loop", *MIDDLE, "settle", "plan", "house"),
+    "past": ("contract", "dialects", "telemetry", "loop", *MIDDLE, "settle", "look", "plan", "house"),
     "connect": (),
     "notices": ("contract", "telemetry", "loop"),
     "page": (
@@ -359,7 +359,7 @@ BUDGETS = {
     "edge": (5550, 42),
     "contract": (6150, 44),
     "dispatch": (4900, 37),
-    "past": (4220, 26),
+    "past": (4370, 27),
     "config": (3700, 22),
     "sessions": (3420, 26),
     "limits": (2480, 14),

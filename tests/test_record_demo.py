@@ -45,6 +45,18 @@ def test_the_wait_before_the_first_turn_is_cut_short():
     assert drawn((0.0, "starting\r\n"), (9.0, "> go\r\n"))[1][2] == "animation-delay:0.80s"
 
 
+def test_the_first_turns_are_there_from_the_start():
+    lines = drawn(*((float(at), f"> {at}\r\n") for at in range(6)))
+
+    assert [style for _, _, style in lines] == [
+        f"animation-delay:{wait}s" for wait in ("0.00", "0.00", "0.00", "0.80", "1.80", "2.80")
+    ]
+
+
+def test_spaces_are_kept_where_browsers_no_longer_read_the_attribute_for_them():
+    assert "white-space:pre" in PICTURE
+
+
 def test_what_was_drawn_over_is_shown_for_as_long_as_it_was_there():
     lines = drawn(
         (0.0, "> go\r\n"), (1.0, "\r\x1b[K1 s"), (2.0, "\r\x1b[K2 s"), (2.1, "\r\x1b[K2.1 s"), (3.0, "\r\x1b[Kdone\r\n")

@@ -5,17 +5,22 @@ import asyncio
 import contextlib
 import sys
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
 
+from router.cli import Ended
 from router.cli.assumptions import add_assumption_arguments, read_assumptions
 from router.cli.common import add_config_argument, load_in_use, print_json, say
+from router.cli.past.combined import write_combined
 from router.cli.past.history import PastFiles, add_history_arguments, find_history, without_collection
 from router.cli.tables import style_here, write_table
 from router.config.load import LoadedConfig
+from router.contract.combine import LOOK, NOTHING, PLAN
 from router.contract.request import Json, JsonObject
 from router.contract.words import Tier
 from router.decide.yardstick import Assumptions
 from router.house import House
-from router.past.replay import apply_offset, choose_again, measure, quiet
+from router.past.combined import LookReport, PlanReport
+from router.past.replay import apply_offset, choose_again, decide_again, measure, quiet
 from router.past.report import Choices, Example, Report, Row
 from router.screen.figures import UNKNOWN, duration, money
 from router.telemetry import events
@@ -25,13 +30,23 @@ from router.wiring.build import build_house
 _RECORDED, _ALL_DEEP = "as recorded", "everything on deep"
 _MAX_WORDS = 100
 
-EXAMPLES = ("replay", "replay --ledger --turns 5", "replay ~/.codex/sessions --against other.yaml")
+EXAMPLES = (
+    "replay",
+    "replay --ledger --turns 5",
+    "replay ~/.codex/sessions --against other.yaml",
+    "replay --combine look",
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_config_argument(parser)
     add_history_arguments(parser)
     parser.add_argument("--against", metavar="FILE", help="another config to compare with the current one")
+    parser.add_argument(
+        "--combine",
+        choices=(PLAN, LOOK),
+        help="instead: what both tiers on one task (`combine`) would have done, with estimated seconds and money",
+    )
     parser.add_argument("--turns", type=int, default=0, metavar="N", help="show the N turns that change most, with their text")
     parser.add_argument("--json", action="store_true", help="print JSON: the report")
     add_assumption_arguments(parser)
@@ -42,7 +57,17 @@ def run(arguments: argparse.Namespace) -> int:
     events.set_up_logging(as_json=True)
     present = load_in_use(arguments.config, needs_keys=False)
     other = load_in_use(arguments.against, needs_keys=False) if arguments.against else present
+    if arguments.combine is not None and (arguments.against or arguments.turns):
+        raise Ended(2, "give --combine without --against and --turns: it compares the config with combine on and off")
     history = find_history(arguments, present, joins=False)
+    if arguments.combine is not None:
+        combined = asyncio.run(_combine(history, present, arguments.combine))
+        history.say()
+        if arguments.json:
+            print_json(combined.as_json())
+        else:
+            print("\n".join(write_combined(combined)))
+        return 0
     report = asyncio.run(_replay(history, present, other, arguments.turns, read_assumptions(arguments)))
     history.say()
     if arguments.json:
@@ -72,6 +97,21 @@ async def _replay(history: PastFiles, present: LoadedConfig, other: LoadedConfig
                 continue
             report.add(case, before, after, measure(house, after, case))
             report.show(case, before, after, show)
+            await asyncio.sleep(0)  # lets Ctrl-C through
+    return report
+
+
+async def _combine(history: PastFiles, present: LoadedConfig, name: str) -> PlanReport | LookReport:
+    report = PlanReport() if name == PLAN else LookReport(present.combine.look.max_seconds)
+    offsets = history.read_offsets(present)
+    async with _open_house(replace(present, combine=NOTHING)) as house:
+        for case in history.cases("replaying"):
+            apply_offset(house, case, offsets)
+            decision = await decide_again(house, case)
+            if isinstance(report, PlanReport):
+                report.add(case, decision, measure(house, decision, case) if decision is not None else {})
+            else:
+                report.add(case, decision)
             await asyncio.sleep(0)  # lets Ctrl-C through
     return report
 

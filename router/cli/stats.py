@@ -8,7 +8,7 @@ from router.cli import Ended
 from router.cli.common import print_json
 from router.cli.past.looking import add_looking_arguments, nothing_found, open_past
 from router.cli.tables import write_lines
-from router.contract.past import CallSums
+from router.contract.past import CallSums, LookSums
 from router.contract.request import JsonObject
 from router.contract.words import Tier
 from router.past.savings import MAX_CALLS
@@ -18,7 +18,8 @@ from router.screen.figures import UNKNOWN, count, day_and_clock, duration, money
 _TITLES = ("turns", "calls", "in", "out", "cost", "waited", "first")
 _KIND_TITLES = ("kind", "fast", "deep", "turns", "accepted", *(str(sign).replace("_", " ") for sign in Redone), "redone")
 _MOST_DAYS = 60
-_DAY, _MONTH, _CALLER, _KIND = "day", "month", "caller", "kind"
+_LOOK_TITLES = ("day", "looks", "fine", "objections", "acted on", "waved off", "no result", "seconds", "cost")
+_DAY, _MONTH, _CALLER, _KIND, _LOOK = "day", "month", "caller", "kind", "look"
 _SHOWN = ("client", "tier")
 """Tables that are always shown, after the days; the callers are shown on their own."""
 _SIDES = {"spent": "spent", "all_deep": "all on deep, about", "saved": "saved, about", "redone": "redone, {}"}
@@ -41,6 +42,7 @@ EXAMPLES = (
     "stats --since 2026-11-01 --markdown",
     "stats --by caller",
     "stats --by kind",
+    "stats --by look",
     "stats --url https://tandem.example:4000 --key-env TANDEM_KEY",
 )
 
@@ -49,15 +51,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_looking_arguments(parser)
     parser.add_argument(
         "--by",
-        choices=(_DAY, _MONTH, *_SHOWN, _CALLER, _KIND),
+        choices=(_DAY, _MONTH, *_SHOWN, _CALLER, _KIND, _LOOK),
         help="print only this table; callers are told apart by their keys (`keys:`, or `api_key: caller`); kind: how turns on "
-        "fast ended, by what they were about and the pair of targets",
+        "fast ended, by what they were about and the pair of targets; look: deep's looks at what fast did (`combine.look`)",
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the sums, the conclusion last."""
-    sums, savings, kinds = open_past(arguments).read_sums(arguments.since)
+    past = open_past(arguments)
+    if arguments.by == _LOOK:
+        return _print_looks(past.read_looks(arguments.since), arguments)
+    sums, savings, kinds = past.read_sums(arguments.since)
     if not sums:
         raise nothing_found(arguments)
     stats: Any = {**_sum_up(sums), "savings": savings, "kinds": kinds}
@@ -80,6 +85,30 @@ def _kind_cells(kind: Any) -> list[str]:
     counts = (f"{kind[name]:,}" for name in ("turns", "accepted", *map(str, Redone)))
     share = f"{100 * (1 - kind['accepted'] / kind['turns']):.0f} %"
     return [kind["kind"], kind["target"], kind["deep_target"] or UNKNOWN, *counts, share]
+
+
+def _print_looks(days: list[LookSums], arguments: argparse.Namespace) -> int:
+    if not days:
+        raise Ended(1, "deep has looked nothing over in that time\n  hint: combine.look: auto in the config switches it on")
+    if arguments.json:
+        print_json({"looks": [day._asdict() for day in days]})
+        return 0
+    rows = [_look_cells(day) for day in (*days, _total_looks(days))[: None if len(days) > 1 else 1]]
+    print("\n".join(write_lines(_LOOK_TITLES, rows, is_markdown=arguments.markdown)))
+    return 0
+
+
+def _look_cells(day: LookSums) -> list[str]:
+    no_result = day.looks - day.fine - day.objections
+    counts = (day.looks, day.fine, day.objections, day.acted_on, day.waved_off, no_result)
+    return [day.day, *(f"{number:,}" for number in counts), f"{day.seconds:.1f}", money(day.cost_usd)]
+
+
+def _total_looks(days: list[LookSums]) -> LookSums:
+    costs = [day.cost_usd for day in days if day.cost_usd is not None]
+    looks, fine, objections, acted_on, waved_off = (sum(counts) for counts in zip(*(day[1:6] for day in days), strict=True))
+    seconds = sum(day.seconds for day in days)
+    return LookSums("total", looks, fine, objections, acted_on, waved_off, seconds, sum(costs) if costs else None)
 
 
 def _sum_up(calls: Sequence[CallSums]) -> JsonObject:

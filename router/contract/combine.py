@@ -120,6 +120,8 @@ class LookEnd(Struct, frozen=True, omit_defaults=True):
     """USD; absent where the target has no price. It is part of the cost of the row's request."""
 
 
+PLANNING = "planning on deep"
+"""What the ledger's `combined` says of a turn that its client plans in."""
 ACTED_ON, WAVED_OFF = "acted on", "waved off"
 """What a person did about the objections that the session's last answer ended with."""
 

@@ -68,6 +68,21 @@ class SpentCall(NamedTuple):
     list_usd: float | None = None
 
 
+class LookSums(NamedTuple):
+    """Deep's looks at what fast did, of one day."""
+
+    day: str
+    looks: int
+    fine: int
+    objections: int
+    """Looks that had some. What is neither came to nothing: late, failed, refused, over budget."""
+    acted_on: int
+    waved_off: int
+    seconds: float
+    cost_usd: float | None
+    """None if no look has a known cost."""
+
+
 class SessionSums(NamedTuple):
     caller: str
     session: str

@@ -41,6 +41,8 @@ class Closing:
     """Matches answers that are not final: with calls for the client to run, or with several choices."""
     read_finish: Callable[[JsonObject], bool | None]
     """Whether the model finished by itself, from a whole answer or a frame with the mark; None for one before the end."""
+    find_texts: Callable[[bytes], list[bytes]]
+    """The model's words in the frames of a stream, as JSON writes them."""
     add_to_stream: Callable[[bytes, bytes, str], bytes]
     """The frame with which the end begins, and a text before it; the first argument is the stream up to there."""
     add_to_whole: Callable[[JsonObject, str], JsonObject]

@@ -21,10 +21,10 @@ _usual_head = re.compile(rb"(?:event: ?([!-~]+)\n)?data: ?").match
 _NAMED, _LAST_NAME = b"event: response.", b"event: response.completed"
 _REPEATING, _REPEATED = b"response.", b".done"
 """Responses repeat each text whole when it is done."""
-_TEXT = rb'\s*"([^"\\]*(?:\\.[^"\\]*)*)"'
-_find_deltas = re.compile(rb'"delta":' + _TEXT).findall
+JSON_TEXT = rb'\s*"([^"\\]*(?:\\.[^"\\]*)*)"'
+_find_deltas = re.compile(rb'"delta":' + JSON_TEXT).findall
 _find_texts = re.compile(
-    rb'"(?:text|content|reasoning|reasoning_content|refusal|thinking|partial_json|arguments)":' + _TEXT
+    rb'"(?:text|content|reasoning|reasoning_content|refusal|thinking|partial_json|arguments)":' + JSON_TEXT
 ).findall
 _is_of_responses = re.compile(rb'"type":\s*"response\.').search
 _THOUGHT_TWICE = b'"reasoning":', b'"reasoning_content":'

@@ -6,6 +6,7 @@ client has no call to run.
 
 import asyncio
 import re
+from contextlib import suppress
 from functools import cached_property
 from itertools import pairwise
 
@@ -62,7 +63,12 @@ class HeldEnd:
     @cached_property
     def text(self) -> str:
         """The words of the answer. Read once, when the end is held."""
-        heard = hear(self._dialect, b"".join([*self._said, self._end]))
+        said, closing = b"".join([*self._said, self._end]), self._closing
+        if closing is not None and self._is_streaming:
+            with suppress(orjson.JSONDecodeError):  # half a character, or not UTF-8
+                if found := orjson.loads(b'"%b"' % b"".join(closing.find_texts(said))):
+                    return str(found)
+        heard = hear(self._dialect, said)
         return "".join(heard.texts) if heard is not None else ""
 
     @property

@@ -124,8 +124,8 @@ class Looker:
         except Exception as error:  # noqa: BLE001  fast's answer is whole: a defect of the look must not fail it
             exchange.observers.report(exchange, error)
             return None
-        if found is None:
-            return None
+        if found is None or not self._looks.was_looked_at(key_of(decided)):
+            return None  # also where it was interrupted before anything was asked
         look, objections = found
         note_look(exchange, replace(look, seconds=round(self._clock() - began, 3)), describe(look))
         return write_block(objections) if objections else None
@@ -168,7 +168,8 @@ class Looker:
             exchange.plan,
             exchange.off_loop,
         )
-        own.amend(decided)
+        # What came of a plan, or of earlier objections, is in the row of the turn.
+        own.amend(replace(decided, decision=replace(decided.decision, combined=None, look_before="")))
         own.run_by(spawn(self._run_later(own, decided, said, queues), name=f"{own.id} look"))
 
     async def _run_later(self, exchange: Exchange, decided: Decided, said: str, queues: Queues) -> None:

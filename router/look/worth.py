@@ -5,6 +5,7 @@ import math
 from router.contract.decision import Decision
 from router.contract.target import TargetStatus
 from router.decide.estimate import chance_of_redo, weighing_of
+from router.decide.yardstick import Took
 
 _USUAL_OUT = 150
 """Tokens of a usual answer: an objection or two."""
@@ -37,9 +38,15 @@ def pays(
     return chance_of_redo(redo, p) * again * right_share > _cost(deep, tokens_in, max_seconds, rate if holds else 0.0)
 
 
-def _cost(deep: TargetStatus, tokens_in: int, max_seconds: float, usd_per_second: float) -> float:
+def expect(deep: TargetStatus, tokens_in: int) -> Took:
+    """What a look takes. Money is None without a known price."""
     speed, price = deep.speed, deep.target.price
     seconds = deep.wait_seconds + speed.ttft_seconds + tokens_in / speed.prefill_tokens_per_second
     seconds += _USUAL_OUT / speed.tokens_per_second
-    usd = price.cost_of_turn(written_tokens=tokens_in, read_tokens=0, output_tokens=_USUAL_OUT) if price is not None else 0.0
-    return min(seconds, max_seconds) * usd_per_second + usd
+    usd = price.cost_of_turn(written_tokens=tokens_in, read_tokens=0, output_tokens=_USUAL_OUT) if price is not None else None
+    return Took(seconds, usd)
+
+
+def _cost(deep: TargetStatus, tokens_in: int, max_seconds: float, usd_per_second: float) -> float:
+    seconds, usd = expect(deep, tokens_in)
+    return min(seconds, max_seconds) * usd_per_second + (usd or 0.0)

@@ -49,6 +49,11 @@ def _read_sums(ledger: SqliteEntryReader, asked: Query) -> JsonObject:
     return {"calls": calls, "savings": savings.as_json(), "kinds": savings.kinds.as_json()}
 
 
+def _read_looks(ledger: SqliteEntryReader, asked: Query) -> JsonObject:
+    """Apart from the sums: every decision of the span is searched."""
+    return {"looks": [{**row._asdict()} for row in ledger.read_looks(asked.since, asked.caller)]}
+
+
 def _find_turn(ledger: SqliteEntryReader, asked: Query) -> JsonObject:
     """One request, its turn, or the last turn. `undecided` says why there is none."""
     name, caller = asked.request, asked.caller
@@ -63,5 +68,6 @@ QUESTIONS: dict[str, Question] = {
     "turns": _read_turns,
     "sessions": _read_sessions,
     "sums": _read_sums,
+    "looks": _read_looks,
     "turn": _find_turn,
 }

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from router.contract.combine import PLAN, PLANNING
 from router.contract.decision import ESTIMATE
 from router.contract.errors import TandemError
 from router.contract.exchange import Arrival
@@ -90,6 +91,14 @@ class Case:
     """Indexes of its words in the weights, if the ledger kept those instead of text."""
     request: str = ""
     """The id of its first request, if it is in the ledger."""
+    edits: int = 0
+    """Calls that changed a file."""
+    is_planning: bool | None = None
+    """Whether the client was in plan mode; None if that is not recorded."""
+
+    @property
+    def has_worked(self) -> bool:
+        return bool(self.edits) or (self.work is not None and self.work.calls > 1)
 
     @property
     def is_marked(self) -> bool:
@@ -170,6 +179,8 @@ def cases_of(sessions: Iterable[PastSession]) -> Iterator[Case]:
                     work=Work(len(turn.calls) + 1, turn.answer_chars / CHARS_PER_TOKEN, turn.seconds),
                     words=turn.words,
                     arrival=write_request(session, index),
+                    edits=turn.edits,
+                    is_planning=turn.is_planning,
                 )
 
 
@@ -272,6 +283,8 @@ def _as_case(turn: Turn, regrets: tuple[RegretSign, ...]) -> Case:
         caller=turn.caller,
         places=unpack_places(ask.places),
         request=line.id,
+        edits=turn.edits,
+        is_planning=PLANNING in (line.combined or "") if PLAN in kept.combining else None,
     )
 
 

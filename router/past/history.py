@@ -33,7 +33,8 @@ class PastTurn:
     seconds: float | None = None
     model: str = ""
     effort: str | None = None
-    is_planning: bool = False
+    is_planning: bool | None = None
+    """Whether the client was in plan mode; None where its log does not say."""
     prompt_tokens: int | None = None
     """Of its first request, if logged."""
     text_chars: int = 0
@@ -77,7 +78,7 @@ class SessionBuilder:
         self.session_id, self.client = session_id, client
         self.model = ""
         self.effort: str | None = None
-        self.is_planning = False
+        self.is_planning: bool | None = None
         self._turns: list[PastTurn] = []
         self._open: PastTurn | None = None
         self._calls: list[str] = []

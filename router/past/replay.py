@@ -104,10 +104,15 @@ def apply_offset(house: House, case: Case, offsets: Mapping[str, Offset]) -> Non
 
 async def choose_again(house: House, case: Case) -> Choice | None:
     """None if nothing could serve it under this config."""
-    if case.arrival is None:
-        return choose_from_kept(house, case)
+    decision = await decide_again(house, case)
+    return _as_choice(decision) if decision is not None else None
+
+
+async def decide_again(house: House, case: Case) -> Decision | None:
     try:
-        return _as_choice((await house.decide(case.arrival)).decision)
+        if case.arrival is not None:
+            return (await house.decide(case.arrival)).decision
+        return _decide_kept(house, case, case.kept) if case.kept is not None else None
     except TandemError:
         return None
 
@@ -159,7 +164,7 @@ def _as_choice(decision: Decision) -> Choice:
     )
 
 
-def measure(house: House, choice: Choice, case: Case) -> Mapping[Tier, Took]:
+def measure(house: House, choice: Choice | Decision, case: Case) -> Mapping[Tier, Took]:
     """What a turn's first answer would take on each tier, by its own calls and tokens and one config's speeds.
 
     A choice judged by its own estimates never loses. Empty if the size is unknown, or only one tier could serve.
@@ -167,10 +172,11 @@ def measure(house: House, choice: Choice, case: Case) -> Mapping[Tier, Took]:
     if case.size is None:
         return {}
     economics = house.plan.rules.economics
+    kind = choice.turn.kind if isinstance(choice, Decision) else choice.kind
     size = _size_of(case, economics)
     economics = msgspec.structs.replace(economics, personal_log_odds=0.0, quick=size, long=size)
     try:
-        decision = _decide_again(house, economics, (), Turn(choice.kind, "", ""), choice.prompt_tokens)
+        decision = _decide_again(house, economics, (), Turn(kind, "", ""), choice.prompt_tokens)
     except TandemError:
         return {}
     weighing = weighing_of(decision)

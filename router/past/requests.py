@@ -9,7 +9,7 @@ from router.contract.request import NOW, Json, JsonObject, Moment
 from router.contract.words import DEFAULT_DIALECT, Operation
 from router.past.history import PastSession, PastTurn
 from router.sense.tokens import estimate_tokens
-from router.sessions.clients import BY_NAME, UNKNOWN_CLIENT
+from router.sessions.clients import BY_NAME, PLAN_MARKS, UNKNOWN_CLIENT
 
 _MAX_TURNS = 200
 _MAX_EARLIER_WORDS = 2_000
@@ -19,7 +19,6 @@ _MAX_UNCOUNTED_TOKENS = 100_000
 _MAX_SESSION_CHARS = 200
 _FILLING = "The text of tools, files and answers that stood here, as much of it as there was. "
 _TOKENS_PER_CHAR = estimate_tokens(_FILLING.encode() * 100) / (len(_FILLING) * 100)
-_PLANNING = "\n<system-reminder>Plan mode is active</system-reminder>"
 _TOOLS: list[Json] = [{"type": "function", "function": {"name": "shell", "parameters": {"type": "object"}}}]
 
 
@@ -28,7 +27,9 @@ def write_request(session: PastSession, index: int) -> Arrival:
     turn = session.turns[index]
     earlier = session.turns[max(turn.remembers_from, index - _MAX_TURNS) : index]
     messages: list[Json] = [message for past in earlier for message in _write_turn(past)]
-    messages.append({"role": "user", "content": turn.words + (_PLANNING if turn.is_planning else "")})
+    messages.append({"role": "user", "content": turn.words})
+    if turn.is_planning:
+        messages.append(_write_plan_mode(session.client))
     lead, tools = write_lead(session.client)
     filling = _fill(turn, len(lead) + sum(len(past.words) for past in earlier) + len(turn.words))
     body: JsonObject = {"model": "auto", "messages": [{"role": "system", "content": f"{lead}{filling}"}, *messages]}
@@ -45,6 +46,13 @@ def write_lead(client: str) -> tuple[str, list[Json]]:
     """The relevant start of a client's system prompt, and its tools."""
     row = BY_NAME.get(client, UNKNOWN_CLIENT)
     return ("", _TOOLS) if row.calls_tools else (f"{row.systems[0]}. ", [])
+
+
+def _write_plan_mode(client: str) -> JsonObject:
+    """The client's own mark of plan mode, after one that is known for every client."""
+    plan = BY_NAME.get(client, UNKNOWN_CLIENT).plan
+    marks = (PLAN_MARKS[0], *(plan.on[:1] if plan is not None else ()))
+    return {"role": "system", "content": "\n\n".join(dict.fromkeys(marks))}
 
 
 def write_headers(client: str, session: str) -> dict[str, str]:

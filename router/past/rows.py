@@ -59,6 +59,8 @@ class Kept(Struct, gc=False):
     person_text: str | None = None
     edits: int = 0
     """Edits of its turn before it."""
+    combining: str = ""
+    """What both tiers did for the task, as `Combining.words` says it."""
     shadow: dict[str, float] = {}
     """Plans whose money was a shadow price, which nobody paid."""
     estimates: dict[str, _Expected] = {}

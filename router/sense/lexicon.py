@@ -67,7 +67,7 @@ _PHRASES = {
     "list": "list lists liste lista перечисл* 列出 一覧 목록",
     # Questions and talk.
     "what": "what what's whats was_ist was_bedeutet qu quoi qué que_es o_que cosa_fa что_такое co_to nedir apa 什么 是什么 とは 何ですか 무엇 뭐야",
-    "how to": "how_do how_to how_can wie_kann wie_geht comment_faire cómo como_faço come_si как_сделать jak_zrobić nasıl hoe_kan 怎么 如何 どうやって 어떻게",
+    "how to": "how_do how_to how_can how_should wie_kann wie_geht comment_faire cómo como_faço come_si как_сделать jak_zrobić nasıl hoe_kan 怎么 如何 どうやって 어떻게",
     "why": "why warum wieso pourquoi por_qué por_que perché почему dlaczego proč neden niçin waarom varför 为什么 なぜ どうして 왜",
     "where": "where wo où dónde onde dove где gdzie kde nerede waar 在哪 どこ 어디",
     "which": "which welche* quel quelle cuál qual quale какой какая który která hangi 哪个 どれ どちら 어느",
@@ -98,7 +98,7 @@ _PHRASES = {
     "write": "write writes schreib* écri* escrib* escrev* scriv* напиш* napisz* napiš* yaz schrijf* skriv* 写一个 编写 書いて 작성",
     "design": "design designs entwurf entwirf konzept* concevo* conçois diseñ* progettare progett* проектир* zaprojekt* navrhni tasarla* ontwerp* 设计 設計 설계",
     "architecture": "architectur* architektur* arquitect* arquitet* архитект* mimari* 架构 アーキテクチャ 아키텍처",
-    "plan": "plan plans roadmap outline how_would how_should approach_to planung planif* plano piano план* 计划 规划 計画 계획",
+    "plan": "plan plans roadmap outline how_would approach_to planung planif* plano piano план* 计划 规划 計画 계획",
     "phases": "phase phases phasen étape* fase fases этап* etap* aşama* 阶段 フェーズ 단계",
     "step by step": "step_by schritt_für pas_à paso_a passo_a passo_per шаг_за krok_po adım_adım stap_voor 一步一步 分步 段階的",
     "strategy": "strateg* stratég* estrateg* стратег* 策略 方案 戦略 전략",

@@ -24,7 +24,7 @@ _UNSPACED_CUT = re.compile(r"(?<=[。！？])|(?=[①-⑨])")
 _ITEM = re.compile(r"\W*(?:[-*•]|\d{1,2}[.)]|[A-Da-d][.)])\s")
 _KEY = re.compile(r"\W*(?:\w+ )?([A-Za-zА-Яа-я]|\d{1,2})[).:）、\s—–]")
 _WORD = re.compile(r"\w+")
-_NUMBER = re.compile(r"(?<![\w./`#:-])(\d{1,3}(?:[.,]\d{3})+|\d{1,6})(?![.:/%`\d]\d?|[a-zA-Z%])")
+_NUMBER = re.compile(r"(?<![\w./`#:-])(?<!\d,)(\d{1,3}(?:[.,]\d{3})+|\d{1,6})(?![.:/%`\d]\d?|,\d|[a-zA-Z%])")
 _MAX_NUMBER = 100_000
 _YEARS = range(1990, 2031)
 _PARTS = ",、，;；+"

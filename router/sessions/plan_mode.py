@@ -63,8 +63,11 @@ class PlanMemory(NamedTuple):
 def read_plan(view: RequestView, turn: Turn, state: SessionState) -> Turn:
     """The turn with how far its plan is. Calls made while planning do not count as calls of the edits."""
     phase = read_phase(view, turn, state)
+    if phase is PlanPhase.UNKNOWN:
+        return replace(turn, plan=phase)
     if phase is None:
-        return turn
+        # The quick look of every request also finds a mark that a person quotes.
+        return replace(turn, is_planning=False) if turn.is_planning and turn.kind in PERSONS_KINDS else turn
     planned = PlanMemory.read(state.combine).calls if phase is PlanPhase.EDITING else 0
     trajectory = replace(turn.trajectory, calls=max(0, turn.trajectory.calls - planned)) if planned else turn.trajectory
     return replace(turn, plan=phase, is_planning=phase is PlanPhase.PLANNING, trajectory=trajectory)

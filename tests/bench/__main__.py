@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import shutil
 import statistics
 import subprocess
 import sys
@@ -9,10 +10,21 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.bench import costs, many_sockets, peak, quotas, real_time
+from tests.bench import bytecodes, costs, instructions, many_sockets, peak, quotas, real_time
 from tests.bench.compare import PAIR_SECONDS, ROUNDS, compare
 from tests.bench.decision import decision_times
-from tests.bench.processes import CORES, HERE, RESPONSES_CONFIG, Process, interpreter, pinned, say, start_tandem, start_upstream
+from tests.bench.processes import (
+    CONFIG,
+    CORES,
+    HERE,
+    RESPONSES_CONFIG,
+    Process,
+    interpreter,
+    pinned,
+    say,
+    start_tandem,
+    start_upstream,
+)
 
 ROOT = HERE.parents[1]
 REQUESTS = (
@@ -164,10 +176,22 @@ def measure_against_direct(count: int, seconds: float, json_file: str | None) ->
     once = costs.measure()
     for name, title in costs.TITLES.items():
         print(f"{title:<62}{once[name]:>8.2f} ms    bar {costs.BARS_MS[name]:g}")
+    say("what a request of 600 B takes, in all threads")
+    _print_counts()
     print(f"\nmeasured with {interpreter()}")
     if json_file:
         Path(json_file).write_text(json.dumps({"medians": medians, "rounds": rounds, "once": once}, indent=2))
     return 0
+
+
+def _print_counts() -> None:
+    """Bytecodes, and instructions where valgrind is installed, of the loop's thread and of the others."""
+    with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
+        loop, writer = bytecodes.count_case("600 B", Path(one)).total, bytecodes.count_writer(Path(other))
+    print(f"{'bytecodes of the loop, and of the ledger in a batch':<62}{loop:>8,} + {writer:.0f}")
+    if shutil.which("valgrind") is not None:
+        burst = instructions.count_instructions(1, only={CONFIG: [instructions.REPEATED]}).burst
+        print(f"{'thousand instructions of the loop, and of other threads':<62}{burst.loop:>8,.0f} + {burst.others:,.0f}")
 
 
 if __name__ == "__main__":

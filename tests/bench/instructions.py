@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -67,13 +67,17 @@ def cases() -> dict[str, dict[str, Iterator[bytes]]]:
     }
 
 
-def count_instructions(counted: int = COUNTED) -> Found:
+def count_instructions(counted: int = COUNTED, only: Mapping[str, Collection[str]] | None = None) -> Found:
+    """`only` names kinds by config."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         upstream, upstream_port = start_upstream()
         try:
             found, bursts, helpers = dict[str, float](), list[Burst](), dict[str, float]()
-            for number, (config, kinds) in enumerate(cases().items()):
+            for number, (config, all_kinds) in enumerate(cases().items()):
+                kinds = {name: all_kinds[name] for name in (all_kinds if only is None else only.get(config, ()))}
+                if not kinds:
+                    continue
                 (own := folder / str(number)).mkdir()
                 counts = _count(own, upstream_port, counted, kinds, config)
                 found |= counts.kinds

@@ -23,6 +23,7 @@ from router.past.labelled import BadData, Item, load_items, load_turns
 from router.past.marks import sigmoid
 from tests.lab.bars import Figure, explaining, judge_seen, judge_unseen, list_figures
 from tests.lab.explanations import explain_drawn
+from tests.lab.functions import make_functions
 from tests.lab.items import Row, load_replies, load_rows, load_said
 from tests.lab.left_out import judge_left_out, judge_served, list_rescue_figures
 from tests.lab.libraries import CannotFit
@@ -163,8 +164,7 @@ def _show_bars(_: argparse.Namespace) -> int:
     data = shipped_data(SHARED_DATA)
     rows, remarks, replies = load_rows(data), load_said(data), load_replies(data)
     with explaining(SHIPPED_WEIGHTS.read_bytes()) as explain:
-        functions = [row.item.prompt for row in load_rows([SHARED_DATA / "dev.jsonl"]) if row.item.source == "humaneval"]
-        wordings = [*judge_seen(explain, rows, functions)]
+        wordings = [*judge_seen(explain, rows, make_functions())]
     print(
         "\n".join(
             write_table(

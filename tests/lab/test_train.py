@@ -27,6 +27,7 @@ from tests.lab.items import (
 from tests.lab.libraries import CannotFit
 from tests.lab.train import Fitted, fingerprint_of
 from tests.lab.train import fit as fit_all
+from tests.lab.wraps import report_done
 
 QUICK = ("rename {} to b", "fix the typo in {}", "what does {} do?", "bump the version of {}", "add a comment to {}")
 LONG = (
@@ -321,3 +322,23 @@ def test_a_label_with_its_readings_is_joined_to_the_prompt_next_to_it(tmp_path):
     assert (item.prompt, item.prior_turns, item.calls, item.edits, item.previous) == ("rename it", 5, (4, 0), (1, 0), "test it")
     assert (item.is_clear, item.is_long, item.has_tools, item.kind) == (True, False, True, MEANING)
     assert [row.kind for row in load_rows([labels])] == [MEANING]
+
+
+def test_finished_work_is_read_as_less_than_the_same_work_offered(rows):
+    replies = [
+        Reply("yes", f"ask {n}", f"I could {text.format(n)}.", text in LONG, True) for n, text in enumerate((*QUICK, *LONG) * 6)
+    ]
+    rows = [replace(row, lang="en") for row in rows]
+    weights = read_weights(fit_all(rows, [], replies, "abc", lambda _: None).content)
+
+    offered, reported = (
+        weights.offer.read(read_offer(said.format("migrate the importer to the new framework"), "yes").features)
+        for said in ("I could {}.", "Done. {}: finished.")
+    )
+
+    assert reported < offered
+
+
+@pytest.mark.parametrize(("text", "lang"), [("is it done?", "en"), ("a\nb", "en"), ("x" * 300, "en"), ("rename it", "xx")])
+def test_questions_long_texts_and_unknown_languages_are_not_reported_as_done(text, lang):
+    assert report_done(text, lang) == ""

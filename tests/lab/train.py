@@ -24,6 +24,7 @@ from router.sense.offers import read_offer
 from tests.lab.items import DECLINED, VAGUE, Reply, Row, Said, mask_names, widen
 from tests.lab.libraries import CannotFit, load_libraries
 from tests.lab.turns import fit_sum
+from tests.lab.wraps import report_done
 
 FOLDS = 6
 _KIND_WEIGHTS = {ASKS: 1.0, MEANING: 2.5, COMMITS: 0.0, VAGUE: 0.0, DECLINED: 0.0}
@@ -40,14 +41,14 @@ _OWN_SCALE, _OWN_SHARE = 0.4, 0.5
 _SOUND = 0.1
 """How much of the difference between real prompts and written asks is removed from the words: long tasks are half of the
 written asks and a quarter of the real prompts, and without it how a text sounds would count as its size."""
-_FIRST_SHARE, _LATER_SHARE = 0.2, 0.6
+_FIRST_SHARE, _LATER_SHARE = 0.2, 0.4
 """How much the reader of real prompts counts next to the other one. More ranks real prompts better and written asks worse:
 decisions/0030."""
 _COMPLAINT_WEIGHT, _ASK_REMARK_WEIGHT, _ASKS_AS_REMARKS = 3.0, 0.3, 1_500
 """What a complaint counts next to other remarks, and an ask, which is never a complaint; about this many asks are enough."""
 _FALSE_ALARM = 0.03
-_OFFER_WEIGHT, _ASK_AS_OFFER_WEIGHT, _ANSWER_WEIGHT = 4.0, 0.2, 2.0
-"""What an offer counts, a written ask next to it, and an answer to an offer next to a phrase that points back."""
+_OFFER_WEIGHT, _ASK_AS_OFFER_WEIGHT, _REPORT_WEIGHT, _ANSWER_WEIGHT = 4.0, 0.2, 0.1, 2.0
+"""What an offer counts, a written ask and a report next to it, and an answer to an offer next to a phrase that points back."""
 _ASK_AGAINST_VAGUE = 2.0
 """An ask that is taken for an approval is worse than an approval that is read as an ask."""
 _LONGEST_WEIGHT = 0.9995
@@ -227,15 +228,17 @@ def _fit_real(rows: Sequence[Row], weights: Sequence[float]) -> _Reader:
 
 
 def _fit_offer(rows: Sequence[Row], replies: Sequence[Reply]) -> _Reader:
-    """To offers that were taken up, and to written asks: those are many, and name the same work."""
+    """To offers that were taken up, and to written asks, which name the same work. Where it is done, nothing is offered."""
     taken = [reply for reply in replies if reply.accepts and reply.is_long is not None]
     asks = [row for row in rows if row.kind == ASKS and row.item.is_clear]
     labels = [*(float(bool(reply.is_long)) for reply in taken), *(row.label for row in asks)]
     if not taken or len(set(labels)) < 2:
         return _NOTHING
     offered = [read_offer(reply.said, reply.text).features for reply in taken]
-    weights = [_OFFER_WEIGHT] * len(taken) + [_ASK_AS_OFFER_WEIGHT] * len(asks)
-    return _fit([*offered, *(fold_places(row.features) for row in asks)], labels, weights)
+    done = [*filter(None, dict.fromkeys(report_done(row.item.prompt, row.lang) for row in asks))]
+    reports = [fold_places(read_features.__wrapped__(text)) for text in done]
+    weights = [_OFFER_WEIGHT] * len(taken) + [_ASK_AS_OFFER_WEIGHT] * len(asks) + [_REPORT_WEIGHT] * len(done)
+    return _fit([*offered, *(fold_places(row.features) for row in asks), *reports], [*labels, *([0.0] * len(done))], weights)
 
 
 def _fit_wrong(rows: Sequence[Row], remarks: Sequence[Said]) -> _Reader:

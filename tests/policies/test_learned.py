@@ -192,6 +192,27 @@ def test_what_complains_of_nothing_is_not_heard_as_a_complaint(text):
     assert "gone wrong" not in judge(text, AFTER_QUICK, tier=Tier.FAST, ask=-4.0).because
 
 
+@pytest.mark.parametrize("text", ["sorry, I meant the second table", "my mistake, the column is called total"])
+def test_a_slip_of_the_persons_own_is_no_complaint(text):
+    assert "gone wrong" not in judge(text, AFTER_QUICK, tier=Tier.FAST, ask=-4.0).because
+
+
+@pytest.mark.parametrize("text", ["rename it to total", "just lowercase it", "sort it by date", "make it smaller"])
+def test_a_small_edit_of_what_was_made_continues_no_long_task(text):
+    heard = judge(text, AFTER_LONG, tier=Tier.DEEP, ask=2.0)
+
+    assert "continues a long task" not in heard.because
+    assert heard.log_odds < THRESHOLD
+
+
+@pytest.mark.parametrize("text", ["how should I name this variable?", "how should i test this", "how should we call the flag?"])
+def test_asking_how_something_should_be_done_is_no_plan(text):
+    asked = judge(text)
+
+    assert "plan" not in asked.because
+    assert not asked.wants_plan
+
+
 @pytest.mark.parametrize("text", ["and wire it into the settings page", *QUICK, *LONG])
 def test_the_tier_of_the_last_turn_has_no_say(text):
     on_fast, on_deep = (judge(text, AFTER_LONG, tier=tier, ask=2.0) for tier in (Tier.FAST, Tier.DEEP))

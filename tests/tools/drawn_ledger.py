@@ -7,6 +7,7 @@ from router.contract.caller import Caller
 from router.contract.entry import COLUMNS
 from router.contract.words import Outcome
 from router.stores.recent import row_of
+from router.stores.sqlite import hours
 from router.stores.sqlite.files import connect, create_private
 from router.stores.sqlite.forget import forget_caller
 from router.stores.sqlite.hours import HOUR, settle_next
@@ -24,7 +25,10 @@ INSERT = f"INSERT INTO entries ({', '.join(NAMES)}) VALUES ({', '.join('?' * len
 class Drawn:
     """A ledger of drawn rows, which are added, deleted and changed in any order."""
 
-    def __init__(self, path, seed: int) -> None:
+    def __init__(self, path, seed: int, monkeypatch=None) -> None:
+        if monkeypatch is not None:  # so that hours are done in parts, and some are not done again
+            for name, few in (("_SETTLED_ROWS", 4), ("_LATE_ROWS", 40), ("_REBUILT_ROWS", 10)):
+                monkeypatch.setattr(hours, name, few)
         self.path, self.chance, self.number = path, random.Random(seed), 0
         create_private(path)
         prepare(path, LEDGER)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench.bytecodes import CASES, FIFTY_TARGETS, MANY_RULES, TEN_TARGETS, WITH_A_KEY, Counts, count_case
+from tests.bench.bytecodes import CASES, FIFTY_TARGETS, MANY_RULES, TEN_TARGETS, WITH_A_KEY, Counts, count_case, count_writer
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "how-it-works" / "budget.md").read_text()
 MARGIN = 1.02
@@ -72,6 +72,12 @@ def test_targets_that_lose_add_little(counted, kind):
 
 def test_rules_add_little_for_words_that_were_judged_before(counted):
     assert 0 < more_before_write(counted, MANY_RULES) <= MOST_FOR_RULES, counted[MANY_RULES].by_function().most_common(40)
+
+
+def test_the_ledgers_thread_keeps_its_budget(tmp_path):
+    (most,) = re.findall(r"^\| the ledger's thread \| (\d+) \|$", PAGE, re.MULTILINE)
+
+    assert int(most) / 1.15 < count_writer(tmp_path) <= int(most) * MARGIN
 
 
 def test_the_counter_counts():

@@ -15,7 +15,7 @@ from router.cli import Ended
 from router.cli.asking import Refused, Unreachable, ask_object, explain_refusal
 from router.cli.common import say
 from router.contract.entry import LINE_FIELDS, read_line
-from router.contract.past import CallSums, SessionSums
+from router.contract.past import CallSums, LookSums, SessionSums
 from router.contract.request import JsonObject
 from router.contract.stores import StoreUnusable
 from router.contract.words import Tier
@@ -27,7 +27,7 @@ from router.stores.sqlite.past import SqliteEntryReader
 
 _ASK_SECONDS = 60.0
 """Sums of a large ledger take time."""
-_Row = TypeVar("_Row", SessionSums, CallSums)
+_Row = TypeVar("_Row", SessionSums, CallSums, LookSums)
 Found = TypeVar("Found")
 Newest = tuple[list[Call], dict[tuple[str, str], int]]
 """Calls, oldest first, and each session's number of turns before them."""
@@ -75,6 +75,9 @@ class Past:
         """The sums, what Tandem was worth, and how turns on fast ended (`past.savings`); an older router does not know that."""
         told = self._ask("sums", Query(since))
         return _rows(CallSums, told["calls"]), told["savings"], told.get("kinds", [])
+
+    def read_looks(self, since: float) -> list[LookSums]:
+        return _rows(LookSums, self._ask("looks", Query(since))["looks"])
 
     def read_redone(self, since: float) -> JsonObject:
         """The part of the savings; empty from an older router."""

@@ -6,12 +6,13 @@ from router.contract.request import Json, JsonObject
 from router.contract.usage import Usage
 from router.dialects.composer import data_frame
 from router.dialects.fields import as_count, as_list, as_object
-from router.dialects.sse import Frame, StreamEnd, split_frames
+from router.dialects.sse import JSON_TEXT, Frame, StreamEnd, split_frames
 from router.dialects.timings import read_timings
 
 TELLING = re.compile(rb'"(?:finish_reason|usage|error)"\s*:\s*[^n\s]|\[DONE\]')
 """Matches frames that `read_end` needs. Every token's frame has these fields too, but null."""
 END_MARK = b'"stop"'
+find_texts = re.compile(rb'"content":' + JSON_TEXT).findall
 IS_OPEN = re.compile(rb'"(?:tool_calls|function_call)"\s*:\s*[\[{]\s*[^\]}\s]|"index"\s*:\s*[1-9]')
 _OF_EVERY_CHUNK = ("id", "object", "created", "model", "service_tier", "system_fingerprint")
 _OF_ONE_CHUNK = ("choices", "usage", "timings")

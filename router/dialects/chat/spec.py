@@ -40,7 +40,9 @@ CHAT = DialectSpec(
     write_refusal=answer.write_refusal,
     write_failure=answer.write_failure,
     write_cut=answer.write_cut,
-    closing=Closing(answer.END_MARK, answer.IS_OPEN, answer.read_finish, answer.add_to_stream, answer.add_to_whole),
+    closing=Closing(
+        answer.END_MARK, answer.IS_OPEN, answer.read_finish, answer.find_texts, answer.add_to_stream, answer.add_to_whole
+    ),
     limits=OPENAI_LIMITS,
     word_too_long=answer.word_too_long,
     translation=Translation(read_draft, write_draft, ChatParser),

@@ -9,11 +9,12 @@ from router.contract.request import Json, JsonObject
 from router.contract.usage import Usage
 from router.dialects.composer import named_frame
 from router.dialects.fields import as_count, as_list, as_object
-from router.dialects.sse import Frame, StreamEnd, split_frames
+from router.dialects.sse import JSON_TEXT, Frame, StreamEnd, split_frames
 
 TELLING = re.compile(rb'"(?:message_(?:start|delta|stop)|error)"|event:\s*(?:message_(?:start|delta|stop)|error)')
 """Matches frames that `read_end` needs. Hosts name an event on its own line, in its data, or both."""
 END_MARK = b'"end_turn"'
+find_texts = re.compile(rb'"text":' + JSON_TEXT).findall
 IS_OPEN = re.compile(rb'"type"\s*:\s*"tool_use"')
 _BLOCK_BEGINS = re.compile(rb"content_block_start")
 _TYPES = {

@@ -8,7 +8,7 @@ from router.dialects.composer import named_frame
 from router.dialects.fields import as_count, as_list, as_object, as_text
 from router.dialects.responses.failures import write_stream_error
 from router.dialects.responses.said_back import say_back
-from router.dialects.sse import Frame, StreamEnd, split_frames
+from router.dialects.sse import JSON_TEXT, Frame, StreamEnd, split_frames
 from router.dialects.timings import read_timings
 
 TELLING = re.compile(
@@ -16,6 +16,7 @@ TELLING = re.compile(
 )
 """Matches frames that `read_end` needs. Hosts name an event on its own line, in its data, or both."""
 END_MARK = b"response.completed"
+find_texts = re.compile(rb'"response\.output_text\.delta"[^\r\n]*?"delta":' + JSON_TEXT).findall
 IS_OPEN = re.compile(rb'"call_id"\s*:\s*"|"type"\s*:\s*"mcp_approval_request"')
 _INDEXES = re.compile(rb'"output_index"\s*:\s*(\d{1,9})')
 _TERMINAL = frozenset({"response.completed", "response.incomplete"})

@@ -12,7 +12,7 @@ import sqlite3
 import tempfile
 import time
 from collections.abc import Iterator
-from functools import partial
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -178,8 +178,15 @@ def inode_of(path: Path | str) -> int:
 
 def inodes_of(path: Path) -> Inodes:
     """Checked before each write: none may change while a connection is open. Text names are twice as fast as paths."""
-    real = os.path.realpath(path)
-    return Inodes(inode_of(real), inode_of(f"{real}-wal"), inode_of(f"{real}-shm"))
+    file = inode_of(name := os.fspath(path))
+    real = _find_real(name, file)
+    return Inodes(file, inode_of(f"{real}-wal"), inode_of(f"{real}-shm"))
+
+
+@lru_cache(64)
+def _find_real(path: str, inode: int) -> str:
+    """Where a link leads: to another file once it is changed, so that its inode is part of the key."""
+    return os.path.realpath(path)
 
 
 def connect(path: Path, timeout_seconds: float | None = None) -> sqlite3.Connection:
@@ -230,7 +237,7 @@ def open_ledger(
         raise StoreUnusable(f"{path}: there is no ledger yet")
     try:
         with contextlib.closing((connect if writes else connect_to_read)(path, lock_seconds)) as database:
-            database.text_factory = partial(str, encoding="utf-8", errors="replace")
+            database.text_factory = lambda raw: raw.decode("utf-8", "replace")  # called for each text
             deadline = time.monotonic() + within_seconds
             database.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS)
             check_version(database, path, LEDGER)

@@ -48,14 +48,25 @@ _DAY_OF_HOURS = """
     FROM hours WHERE hour >= :first AND hour < :ends AND (:caller IS NULL OR +caller = :caller)
     GROUP BY caller, key, client, tier, target, outcome
 """
-_OF_PAIR = "at >= :hour * 3600.0 AND at < (:hour + 1) * 3600.0 AND (:caller IS NULL OR +caller = :caller)"
+_OF_PAIR = "at >= :begins AND at < :ends AND (:caller IS NULL OR +caller = :caller)"
 _CALLS = (
     "SELECT caller, target, at, ttft_ms, tokens_per_second, outcome FROM entries WHERE {where} AND +target IS NOT NULL"
     " ORDER BY at DESC"
 )
 _LATE = f"SELECT DISTINCT {_HOUR_OF}, caller FROM entries WHERE sequence > ? AND +at < ? * 3600.0"  # noqa: S608  fixed names
-_REBUILT_PAIRS = 50
-"""Changed hours whose sums are made again at once."""
+_REBUILT_PAIRS, _REBUILT_ROWS = 20, 10_000
+"""Changed hours whose sums are made again at once, and the most rows of one."""
+_REBUILT = """
+    SELECT hour, caller FROM stale_hours WHERE hour < :until AND :rows >= (
+        SELECT count(*) FROM (
+            SELECT 1 FROM entries WHERE at >= hour * 3600.0 AND at < (hour + 1) * 3600.0 LIMIT :rows + 1
+        )
+    ) LIMIT :pairs
+"""
+_SETTLED_ROWS, _MOST_PARTS = 5_000, 64
+"""Rows that are added up at once, in some 60 ms: an hour with more is done in parts, down to a minute."""
+_LATE_ROWS = 20_000
+"""Rows that are looked at for late ones at once."""
 _SETTLED_SECONDS = 60.0
 """After its end, an hour gets its sums: most of its requests have ended too."""
 
@@ -71,8 +82,8 @@ class Calls(NamedTuple):
 
 
 class Settled(NamedTuple):
-    until: int = 0
-    """Earlier hours have sums."""
+    until: float = 0
+    """Earlier hours have sums; of this one, a part may have."""
     sequence: int = 0
 
 
@@ -84,30 +95,61 @@ def read_settled(database: sqlite3.Connection) -> Settled | None:
 
 
 def settle_next(database: sqlite3.Connection, now: float) -> bool:
-    """Make the sums of the next hour that is over, or of hours that changed. Returns whether there may be more."""
+    """Add up the next rows: late ones, those of hours that changed, or of an hour that is over. Returns whether to go on.
+
+    Few at a time: meanwhile, no other row is written.
+    """
     with transaction(database):
         until, sequence = read_settled(database) or Settled()
-        ends = int((now - _SETTLED_SECONDS) // HOUR)
-        late = f"INSERT OR IGNORE INTO stale_hours {_LATE}"
-        database.execute(late, (sequence, until))
-        database.execute("UPDATE settled SET sequence = (SELECT ifnull(max(sequence), 0) FROM entries)")
-        stale = database.execute("SELECT hour, caller FROM stale_hours LIMIT ?", (_REBUILT_PAIRS,)).fetchall()
-        for hour, caller in stale:
-            for table in ("hours", "hour_calls", "stale_hours"):
-                database.execute(f"DELETE FROM {table} WHERE hour = ? AND caller = ?", (hour, caller))  # noqa: S608  fixed names
-            if hour < until:
-                _settle(database, hour, caller)
-            _sum_days_again(database, hour, caller)
-        if stale:
+        (newest,) = database.execute("SELECT ifnull(max(sequence), 0) FROM entries").fetchone()
+        stop = min(newest, sequence + _LATE_ROWS) if until else newest
+        _add_late(database, sequence, stop, until)
+        database.execute("UPDATE settled SET sequence = ?", (stop,))
+        if stop < newest or _settle_again(database, until):
             return True
-        (oldest,) = database.execute(
-            "SELECT min(at) FROM entries WHERE at >= ? AND at < ?", (until * HOUR, ends * HOUR)
-        ).fetchone()
-        if oldest is not None:
-            _settle(database, int(oldest // HOUR), None)
-        until = max(until, ends if oldest is None else int(oldest // HOUR) + 1)
+        ends = int((now - _SETTLED_SECONDS) // HOUR)
+        span = (until * HOUR, ends * float(HOUR))
+        (oldest,) = database.execute("SELECT min(at) FROM entries WHERE at >= ? AND at < ?", span).fetchone()
+        if oldest is None:
+            until = max(until, ends)
+        else:
+            begins = max(until, int(oldest // HOUR))
+            until = _find_end(database, begins)
+            _settle(database, begins, until, None)
         database.execute("UPDATE settled SET until = ?", (until,))
-        return oldest is not None or _sum_next_day(database, until)
+        return oldest is not None or _sum_next_day(database, int(until))
+
+
+def _add_late(database: sqlite3.Connection, after: int, last: int, until: float) -> None:
+    """Rows of hours that have sums already."""
+    late = "sequence > :after AND sequence <= :last AND +at < :until * 3600.0"
+    of = {"after": after, "last": last, "until": until}
+    pairs = database.execute(f"SELECT DISTINCT {_HOUR_OF}, caller FROM entries WHERE {late}", of).fetchall()  # noqa: S608  ours
+    if pairs:
+        _insert(database, late, of)
+    for hour, caller in pairs:
+        _sum_days_again(database, hour, caller)
+
+
+def _settle_again(database: sqlite3.Connection, until: float) -> bool:
+    """Hours that changed. Those of very many rows stay as they are: their rows are read."""
+    found = database.execute(_REBUILT, {"until": until, "pairs": _REBUILT_PAIRS, "rows": _REBUILT_ROWS}).fetchall()
+    for hour, caller in found:
+        for table in ("hours", "hour_calls", "stale_hours"):
+            database.execute(f"DELETE FROM {table} WHERE hour = ? AND caller = ?", (hour, caller))  # noqa: S608  fixed names
+        _settle(database, hour, min(hour + 1, until), caller)
+        _sum_days_again(database, hour, caller)
+    return bool(found)
+
+
+def _find_end(database: sqlite3.Connection, begins: float) -> float:
+    """The hour's end, or an earlier one where it has many rows. Such parts of an hour are exact as floats."""
+    hour, parts = int(begins), 1
+    span = (hour * float(HOUR), (hour + 1) * float(HOUR))
+    (many,) = database.execute("SELECT count(*) FROM entries WHERE at >= ? AND at < ?", span).fetchone()
+    while many > parts * _SETTLED_ROWS and parts < _MOST_PARTS:
+        parts *= 2
+    return (int(begins * parts) + 1) / parts
 
 
 def _sum_next_day(database: sqlite3.Connection, until: int) -> bool:
@@ -132,28 +174,25 @@ def _sum_days_again(database: sqlite3.Connection, hour: int, caller: str) -> Non
         _sum_day(database, first, ends, caller)
 
 
-def _settle(database: sqlite3.Connection, hour: int, caller: str | None) -> None:
-    of = {"hour": hour, "caller": caller}
-    database.execute(f"INSERT INTO hours ({_COLUMNS}) {_GROUPED.format(slot=_HOUR_OF, where=_OF_PAIR)}", of)
-    rows = database.execute(_CALLS.format(where=_OF_PAIR), of)
-    packed = [(hour, *pair, _pack(calls)) for pair, calls in _by_pair(rows).items()]
+def _settle(database: sqlite3.Connection, begins: float, ends: float, caller: str | None) -> None:
+    """Add up the rows between two moments of an hour, in hours since 1970."""
+    _insert(database, _OF_PAIR, {"begins": begins * HOUR, "ends": ends * HOUR, "caller": caller})
+
+
+def _insert(database: sqlite3.Connection, where: str, of: dict[str, Any]) -> None:
+    database.execute(f"INSERT INTO hours ({_COLUMNS}) {_GROUPED.format(slot=_HOUR_OF, where=where)}", of)
+    found: dict[tuple[Any, ...], list[_Numbers]] = {}
+    for caller, target, *values in database.execute(_CALLS.format(where=where), of):
+        found.setdefault((int(values[0] // HOUR), caller, target), []).append(_read_numbers(*values))
+    packed = [(*names, array("d", chain.from_iterable(calls)).tobytes()) for names, calls in found.items()]
     database.executemany("INSERT INTO hour_calls (hour, caller, target, calls) VALUES (?, ?, ?, ?)", packed)
 
 
 _Numbers = tuple[float, float, float]
 
 
-def _by_pair(rows: Iterable[tuple[Any, ...]]) -> dict[tuple[Any, ...], list[_Numbers]]:
-    """The calls of each pair, of rows that begin with one."""
-    found: dict[tuple[Any, ...], list[_Numbers]] = {}
-    for caller, target, at, ttft, speed, outcome in rows:
-        numbers = (-at if outcome in ERRORS else at, nan if ttft is None else ttft, nan if speed is None else speed)
-        found.setdefault((caller, target), []).append(numbers)
-    return found
-
-
-def _pack(calls: list[_Numbers]) -> bytes:
-    return array("d", chain.from_iterable(calls)).tobytes()
+def _read_numbers(at: float, ttft_ms: float | None, speed: float | None, outcome: str) -> _Numbers:
+    return (-at if outcome in ERRORS else at, nan if ttft_ms is None else ttft_ms, nan if speed is None else speed)
 
 
 LIVE = "sequence IN (SELECT sequence FROM live) AND (:caller IS NULL OR +caller = :caller)"
@@ -173,6 +212,7 @@ _FOR_OLDER = (
 _STALE = f"SELECT hour, caller FROM stale_hours UNION {_LATE}"  # noqa: S608  fixed names
 _BETWEEN = "WHERE hour >= ? AND hour <= ? ORDER BY hour DESC"
 _LIVE_BETWEEN = "INSERT OR IGNORE INTO live SELECT sequence FROM entries WHERE at >= ? AND at < ?"
+_LIVE_LATE = "INSERT OR IGNORE INTO live SELECT sequence FROM entries WHERE sequence > ? AND +at >= ? AND +at < ?"
 _LIVE_SINCE = "INSERT OR IGNORE INTO live SELECT sequence FROM entries WHERE at >= ?"
 _LIVE_CHANGED = """
     INSERT OR IGNORE INTO live
@@ -236,10 +276,11 @@ def divide(database: sqlite3.Connection, since: float, ends: float = inf, split:
         database.execute(statement)
     settled = known or Settled()
     begins = -int(-max(since, 0.0) // HOUR)
-    last = min(settled.until, int(ends // HOUR) if ends < inf else settled.until)
+    last = min(int(settled.until), int(ends // HOUR) if ends < inf else int(settled.until))
     changed = frozenset[int]()
     if last > begins:
-        database.execute(f"INSERT OR IGNORE INTO changed {_STALE}", settled[::-1])
+        database.execute("INSERT OR IGNORE INTO changed SELECT hour, caller FROM stale_hours")
+        database.execute(_LIVE_LATE, (settled.sequence, since, last * float(HOUR)))
         for hour in split:
             database.execute("INSERT OR IGNORE INTO changed SELECT DISTINCT hour, caller FROM hours WHERE hour = ?", (hour,))
         changed = frozenset(hour for (hour,) in database.execute("SELECT DISTINCT hour FROM changed"))
@@ -263,7 +304,7 @@ def divide_by_day(database: sqlite3.Connection, since: float) -> list[tuple[str,
     """Divide a span that has no end. Returns its days, each with the table and condition of its sums."""
     _begin(database)
     (oldest,) = database.execute("SELECT min(at) FROM entries WHERE at >= 0").fetchone()
-    until = (read_settled(database) or Settled()).until * float(HOUR)
+    until = int((read_settled(database) or Settled()).until) * float(HOUR)
     days = list(list_days(max(since, oldest), until)) if isinstance(oldest, float) else []
     whole = divide(database, since, split={int(day.begins // HOUR) for day in days if day.begins % HOUR})
     summed = set(database.execute("SELECT DISTINCT hour, ends FROM days"))
@@ -280,9 +321,10 @@ def divide_by_day(database: sqlite3.Connection, since: float) -> list[tuple[str,
 
 def read_live_calls(database: sqlite3.Connection, caller: str | None) -> dict[int, list[tuple[str, Calls]]]:
     """Calls of rows that have no sums yet, by hour."""
+    by_hour: dict[tuple[int, str], list[_Numbers]] = {}
+    for _, target, *values in database.execute(_CALLS.format(where=LIVE), {"caller": caller}):
+        by_hour.setdefault((int(values[0] // HOUR), target), []).append(_read_numbers(*values))
     found: dict[int, list[tuple[str, Calls]]] = {}
-    rows = database.execute(_CALLS.format(where=LIVE), {"caller": caller})
-    by_hour = _by_pair((int(row[2] // HOUR), *row[1:]) for row in rows)
     for (hour, target), calls in by_hour.items():
         found.setdefault(hour, []).append((target, Calls(*zip(*calls, strict=True))))
     return found
@@ -303,7 +345,7 @@ def find_spans(
 ) -> Iterator[tuple[float, float | None]]:
     """Spans that may have rows of a caller or target, newest first: what has no sums yet, and hours."""
     settled = read_settled(database) or Settled()
-    begins = max(since, settled.until * float(HOUR))
+    begins = max(since, int(settled.until) * float(HOUR))
     if before is None or before >= begins:
         yield begins, None
     if settled.until:

@@ -15,12 +15,14 @@ from typing import Any
 
 import msgspec
 
+from router.contract.combine import ACTED_ON, WAVED_OFF
 from router.contract.entry import COLUMNS, Attempt, PastCall, read_line
 from router.contract.past import (
     C,
     CallerSums,
     CallSums,
     FoundCall,
+    LookSums,
     Marks,
     RecordedCall,
     RecordedTurn,
@@ -86,11 +88,11 @@ _SPENT_CALLS = f"""
         CASE WHEN {_OF_ASKS} AND score BETWEEN 0 AND 1 THEN score END, at, client, target,
         CASE WHEN {_OF_ASKS} THEN because END, CASE WHEN list_usd BETWEEN 0 AND 1e12 THEN list_usd END
     FROM entries WHERE sequence > :cut AND +at >= :since AND (:caller IS NULL OR +caller = :caller)
-        AND sequence >= CASE WHEN :since > 0 THEN (SELECT min(+sequence) FROM entries WHERE at >= :since) ELSE 0 END
         AND typeof(id) || typeof(caller) = 'texttext' AND typeof(session) != 'blob'
     ORDER BY sequence
 """  # noqa: S608  fixed names
 """Other programs may write to the file: names that are not text are left out, and amounts that no clock or price gives."""
+_SINCE = "SELECT count(*), min(+sequence) FROM entries WHERE at >= ?"
 _OLDER = "SELECT sequence, at FROM entries ORDER BY sequence DESC LIMIT 1 OFFSET ?"
 _BEGINNINGS = (
     f"SELECT caller, session, sequence FROM entries WHERE turn_kind IN {BEGIN} AND tier IS NOT NULL"  # noqa: S608  fixed names
@@ -115,6 +117,21 @@ _LOOKS = f"""
             WHEN typeof(decision) = 'text' AND json_valid(decision) THEN json_extract(decision, '$.look.cost_usd')
         END AS usd FROM entries WHERE at >= ? AND at < ? AND combined IS NOT NULL
     ) WHERE usd BETWEEN 0 AND 1e12
+"""  # noqa: S608  fixed names
+
+_LOOK_SUMS = f"""
+    SELECT date(at, 'unixepoch', 'localtime'), count(ended), sum(ended IS 'fine'), sum(ended IS 'objections'),
+        sum(answered IS '{ACTED_ON}'), sum(answered IS '{WAVED_OFF}'),
+        ifnull(sum(CASE WHEN seconds BETWEEN 0 AND 1e12 THEN seconds END), 0.0),
+        sum(CASE WHEN usd BETWEEN 0 AND 1e12 THEN usd END)
+    FROM (
+        SELECT at, json_extract(decision, '$.look.end') AS ended, json_extract(decision, '$.look_before') AS answered,
+            json_extract(decision, '$.look.seconds') AS seconds, json_extract(decision, '$.look.cost_usd') AS usd
+        FROM (
+            SELECT at, CASE WHEN typeof(decision) = 'text' AND json_valid(decision) THEN decision END AS decision
+            FROM entries WHERE at >= :since AND (:caller IS NULL OR +caller = :caller) AND instr(decision, '"look') > 0
+        )
+    ) WHERE ended IS NOT NULL OR answered IS NOT NULL GROUP BY 1
 """  # noqa: S608  fixed names
 
 
@@ -203,6 +220,11 @@ class SqliteEntryReader:
                     found[group] = _add(found[group], row) if group in found else row
         return [*found.values()]
 
+    def read_looks(self, since: float, caller: str | None = None) -> list[LookSums]:
+        """By day."""
+        with open_ledger(self.path) as database:
+            return [LookSums(*row) for row in database.execute(_LOOK_SUMS, {"since": since, "caller": caller})]
+
     def read_spending(self, span: Span) -> dict[str, int]:
         found: Counter[str] = Counter()
         with open_ledger(self.path) as database:
@@ -272,7 +294,9 @@ class SqliteEntryReader:
         Returns the moment since which every call was given.
         """
         with open_ledger(self.path) as database:
-            cut, at = database.execute(_OLDER, (rows,)).fetchone() or (0, since)  # the newest row left out
+            many, first = database.execute(_SINCE, (since,)).fetchone()
+            older = database.execute(_OLDER, (rows,)).fetchone() if many > rows else None  # slow: it steps over all of them
+            cut, at = older or ((first or 1) - 1, since)
             take = begin(read_misjudged(database))
             for row in database.execute(_SPENT_CALLS, {"cut": cut, "since": since, "caller": caller}):
                 take(SpentCall(*row))

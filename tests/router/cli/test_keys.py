@@ -75,7 +75,9 @@ def test_add_gives_the_rights_and_limits_that_were_named(config, add):
     )
 
     ada = read(config).callers["ada"]
-    assert ada.rights == Rights(frozenset({Tier.FAST}), frozenset(Tier), True, 60, 1_000, 4, 2.5, 40, False, 3)
+    assert ada.rights == Rights(
+        frozenset({Tier.FAST}), frozenset(Tier), True, 60, 1_000, 4, 2.5, 40, may_delegate=False, jobs_in_flight=3
+    )
     assert ada.keys[0].expires - ada.keys[0].created == timedelta(days=90)
 
 

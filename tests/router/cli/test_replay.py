@@ -9,8 +9,10 @@ from router.past.replay import choose_again
 from tests.conftest import SIMULATED
 from tests.router.cli.recorded import record_turns
 from tests.router.cli.told import TURNS
-from tests.tools.histories import LONG, QUICK, aider_log, specstory_log, write_home
+from tests.tools.histories import LONG, QUICK, Told, aider_log, specstory_log, write_home
 from tests.tools.ledgers import write_ledger
+
+EDITS = Told("rename the variable usr to user in models.py", ("Edit",) * 3)
 
 
 def test_replay_finds_every_log_in_its_usual_place(home, capsys):
@@ -88,3 +90,52 @@ def test_replay_adds_what_the_router_learned_of_the_caller(home, capsys, argumen
 
     assert json.loads(capsys.readouterr().out)["total"]["turns"] == len(scores) / 2 > 0
     assert all(with_offset < without for without, with_offset in zip(scores[::2], scores[1::2], strict=True))
+
+
+PLANNED = [Told("how would you restructure the config?", ("Read",), is_planning=True), LONG, QUICK, EDITS]
+
+
+def test_combine_plan_says_where_plans_were_accepted_and_what_that_takes(home, capsys):
+    write_home(home, PLANNED)
+
+    assert main(["replay", "--combine", "plan"]) == 0
+    out = capsys.readouterr().out
+    assert main(["replay", "--combine", "plan", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+
+    assert (told["turns"], told["planned"], told["boundaries"], told["unknown"]) == (8, 2, 2, 0)
+    assert told["after"]["seconds"] != told["before"]["seconds"]
+    assert "boundaries     2 plans followed by work" in out
+    assert "quality        unknown" in out
+
+
+def test_combine_look_says_what_would_be_looked_at(home, capsys):
+    write_home(home, PLANNED)
+
+    assert main(["replay", "--combine", "look"]) == 0
+    out = capsys.readouterr().out
+    assert main(["replay", "--combine", "look", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+
+    assert told["always"]["looks"] == told["edited"] > told["auto"]["looks"] > 0
+    assert "look: always" in out
+    assert "quality        unknown" in out
+
+
+def test_logs_without_plan_mode_and_ledgers_are_said_not_to_know_it(home, capsys):
+    (home / ".aider.chat.history.md").write_text(aider_log(TURNS))
+    record_turns(home, "fix the typo in README.md", "rename the variable usr to user", calls=2)
+
+    assert main(["replay", "--combine", "plan", str(home / ".aider.chat.history.md")]) == 0
+    assert "3 turns whose plan mode is not recorded" in capsys.readouterr().out
+    assert main(["replay", "--combine", "plan", "--ledger", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+
+    assert (told["turns"], told["unknown"], told["boundaries"]) == (2, 2, 0)
+
+
+def test_combine_compares_one_config_with_itself(home, capsys):
+    (home / "other.yaml").write_text(SIMULATED)
+
+    assert main(["replay", "--combine", "look", "--against", "other.yaml"]) == 2
+    assert "without --against" in capsys.readouterr().err

@@ -206,3 +206,43 @@ def test_turns_on_fast_are_shown_by_kind_with_how_they_ended(home, capsys):
 def test_before_any_turn_has_a_kind_the_table_says_so(ledger, capsys):
     assert main(["stats", "--by", "kind"]) == 1
     assert "no turn that Tandem sent to fast is known by its kind yet" in capsys.readouterr().err
+
+
+def look(name: str, at: float, usd: float | None = 0.01, before: str = "", **look):
+    kept = {
+        "v": 3,
+        "decided_by": "estimate",
+        "look": {"target": "sage", "seconds": 2.5, "cost_usd": usd, **look},
+        "look_before": before,
+    }
+    return make_entry(name, at=at, decision=json.dumps({name: value for name, value in kept.items() if value}))
+
+
+def test_looks_are_counted_by_day_with_what_became_of_their_objections(home, capsys):
+    today = time.time()
+    write_ledger(
+        home / "test.db",
+        look("1", today - 2 * 86_400, end="fine"),
+        look("2", today, end="objections", objections=2),
+        look("3", today, end="objections", objections=1, before="acted on"),
+        look("4", today, usd=None, end="late"),
+        make_entry("5", at=today, decision='{"v": 3, "look_before": "waved off"}'),
+        make_entry("6", at=today, decision='{"v": 3, "person_text": "look it over"}'),
+        make_entry("7", at=today, decision='{"look": broken'),
+    )
+
+    assert main(["stats", "--by", "look"]) == 0
+    _, first, second, total = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert main(["stats", "--by", "look", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)["looks"]
+
+    assert first[1:] == ["1", "1", "0", "0", "0", "0", "2.5", "$0.010"]
+    assert second[1:] == ["3", "0", "2", "1", "1", "1", "7.5", "$0.020"]
+    assert total == ["total", "4", "1", "2", "1", "1", "1", "10.0", "$0.030"]
+    assert [(day["looks"], day["objections"]) for day in told] == [(1, 0), (3, 2)]
+
+
+def test_without_a_look_it_says_how_to_have_one(ledger, capsys):
+    assert main(["stats", "--by", "look"]) == 1
+
+    assert "combine.look" in capsys.readouterr().err

@@ -116,3 +116,14 @@ async def test_what_is_kept_for_a_router_that_holds_nothing_is_waited_for():
     assert await budget.reach(1_000, 100, 100)
 
     assert budget.room(1_000) >= 100
+
+
+async def test_what_is_held_is_no_more_than_the_limit_of_all_routers():
+    pool = Pool()
+    first, second, third = (Budget("ada", Period.DAY, span_of(Period.DAY, NOON, UTC), 0, pool) for _ in range(3))
+
+    assert await first.hold(100, 60)
+    assert not await second.hold(100, 60)
+    assert await third.hold(100, 39)  # the first asked for one more than it needs
+
+    assert [budget.held for budget in (first, second, third)] == [60, 0, 39]

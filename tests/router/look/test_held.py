@@ -243,6 +243,18 @@ async def test_an_end_that_cannot_be_written_again_is_sent_as_it_came():
     assert json.loads(sink.body)["metadata"] == json.loads(deep)
 
 
+async def test_words_that_are_not_written_as_usual_are_read_all_the_same():
+    parts = {"choices": [{"index": 0, "delta": {"content": [{"type": "text", "text": SAID}]}}]}
+    half = '{"choices":[{"index":0,"delta":{"content":"\\ud83d"}}]}'
+    last = b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n'
+
+    read = stream_into(RecordingSink(), Dialect.CHAT, [f"data: {json.dumps(parts)}\n\n".encode(), last])
+    unreadable = stream_into(RecordingSink(), Dialect.CHAT, [f"data: {half}\n\n".encode(), last])
+
+    assert read.text == SAID
+    assert isinstance(unreadable.text, str)
+
+
 async def test_a_last_frame_without_its_empty_line_is_an_end():
     *frames, last = write_stream("responses", SPEECH)
     sink = RecordingSink()
@@ -383,14 +395,14 @@ def cut_streams(draw):
     return dialect, [data[begin:end] for begin, end in pairwise(cuts)]
 
 
-def play(dialect: Dialect, pieces: list[bytes], text: str | None) -> tuple[RecordingSink, bytes, bool]:
-    """The caller's side, what it had before the release, and whether the answer was final."""
+def play(dialect: Dialect, pieces: list[bytes], text: str | None) -> tuple[RecordingSink, bytes, str | None]:
+    """The caller's side, what it had before the release, and the words of a final answer."""
 
     async def run():
         end = stream_into(sink := RecordingSink(), dialect, pieces)
-        passed, was_final = sink.body, end.is_final
-        end.release(text if was_final else None)
-        return sink, passed, was_final
+        passed, words = sink.body, end.text if end.is_final else None
+        end.release(text if words else None)
+        return sink, passed, words
 
     return asyncio.run(run())
 
@@ -411,12 +423,13 @@ def test_a_text_is_added_to_a_final_answer_once_and_after_all_that_was_said(stre
     dialect, pieces = stream
     whole = b"".join(pieces)
 
-    sink, passed, was_final = play(dialect, pieces, NOTE)
+    sink, passed, words = play(dialect, pieces, NOTE)
 
     assert whole.startswith(passed)
     assert sink.body.startswith(passed)
-    if was_final:
+    if words is not None:
         said, noted = (hear(dialect, Reply(200, dict(EVENTS), _plain(body), True)) for body in (whole, sink.body))
+        assert words == (said.text or said.refusal)
         joint = "\n\n" if dialect is Dialect.CHAT else ""
         assert noted.text == f"{said.text}{joint}{NOTE}"
         assert (noted.thinking, noted.calls, noted.end) == (said.thinking, said.calls, said.end)

@@ -279,6 +279,21 @@ async def test_later_nothing_is_held_and_objections_become_a_job_with_a_row_of_i
     assert router.running == set()
 
 
+async def test_the_row_of_a_later_look_repeats_nothing_of_the_turns_own():
+    router = Router(say({"fine": True}), tell=LookTell.LATER)
+    decided, settled = decide(edited()), []
+    decided = replace(decided, decision=replace(decided.decision, combined="plan accepted", look_before="acted on"))
+    exchange, _, serving = router.begin(decided)
+    exchange.observers.handlers[Settled].append(lambda own, _: settled.append(own))
+    await serving
+
+    await until(lambda: settled)
+
+    decision = settled[0].last(Decided).decision
+    assert (decision.combined, decision.look_before, decision.look.end) == ("deep looked it over: fine", "", "fine")
+    assert (decision.tier, decision.turn.kind) == (Tier.DEEP, TurnKind.SIDE)
+
+
 async def test_later_a_turn_that_is_fine_makes_no_job():
     router = Router(say({"fine": True}), tell=LookTell.LATER)
 

@@ -4,11 +4,13 @@ import os
 
 import pytest
 
-from router.contract.words import TurnKind
+from router.contract.session import SessionState
+from router.contract.words import PlanPhase, TurnKind
 from router.dialects.requests import read_request
 from router.past.history import PastSession, PastTurn
 from router.past.requests import write_request
 from router.sense.tokens import estimate_prompt
+from router.sessions.plan_mode import read_phase
 from router.sessions.turns import read_turn
 
 FIRST = PastTurn("Implement the parser", calls=("Bash", "Edit", "Edit"), edits=2)
@@ -45,11 +47,14 @@ def test_a_policy_sees_the_time_of_the_turn():
     assert view.moment.environment is os.environ
 
 
-def test_plan_mode_is_told_as_the_client_tells_it():
-    turn = read_turn(read_request(write_request(session(PastTurn("how?", is_planning=True)), 0)))
+@pytest.mark.parametrize("client", ["claude-code", "codex", "opencode", "cline", "cursor"])
+def test_plan_mode_is_told_as_the_client_tells_it(client):
+    view = read_request(write_request(session(PastTurn("how?", is_planning=True), client=client), 0))
+    turn = read_turn(view)
 
     assert turn.is_planning
     assert turn.person_text == "how?"
+    assert read_phase(view, turn, SessionState()) is (PlanPhase.UNKNOWN if client == "cursor" else PlanPhase.PLANNING)
 
 
 def test_turns_before_a_compaction_are_not_in_the_request():

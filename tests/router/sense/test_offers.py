@@ -27,9 +27,14 @@ def test_a_short_question_is_read_with_the_list_before_it():
     assert (offer.number, offer.parts, offer.is_question) == (12, 6, True)
 
 
-@pytest.mark.parametrize("text", ["since 2019", "version 2.4.1", "in 20ms", "at 80%", "line src/a.py:31", "`3`"])
+@pytest.mark.parametrize("text", ["since 2019", "version 2.4.1", "in 20ms", "at 80%", "line src/a.py:31", "`3`", "0,85"])
 def test_years_versions_sizes_and_shares_are_no_counts(text):
     assert read_offer(f"I could look at it, {text}, if you like.", "ok").number == 0
+
+
+@pytest.mark.parametrize(("text", "number"), [("1,200 files", 1200), ("1.200 Dateien", 1200), ("3, 4 and 40 places", 40)])
+def test_a_comma_parts_thousands_or_the_items_of_a_list(text, number):
+    assert read_offer(f"I could look at {text} if you like.", "ok").number == number
 
 
 @pytest.mark.parametrize("said", ["", "?", "…" * 3_000, "\ud800", "- " * 5_000])

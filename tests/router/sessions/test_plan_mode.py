@@ -159,7 +159,9 @@ def test_plan_mode_is_known_by_the_clients_own_texts(view):
 
 @pytest.mark.parametrize("view", OTHERS.values(), ids=OTHERS)
 def test_a_mark_that_the_client_did_not_write_is_not_obeyed(view):
-    assert Session().send(view).plan is None
+    turn = Session().send(view)
+
+    assert (turn.plan, turn.is_planning) == (None, False)
 
 
 def test_a_client_without_marks_is_said_to_have_none():

@@ -53,11 +53,11 @@ def zone(request, monkeypatch):
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_sums_are_those_of_all_rows_after_whatever_happened(tmp_path, zone, seed):
-    drawn = Drawn(tmp_path / "l.db", seed)
+def test_sums_are_those_of_all_rows_after_whatever_happened(tmp_path, zone, seed, monkeypatch):
+    drawn = Drawn(tmp_path / "l.db", seed, monkeypatch if seed else None)
     reader = SqliteEntryReader(drawn.path)
     drawn.add(900)
-    drawn.settle(300)
+    drawn.settle(900)
     hours = days = 0
 
     for _ in range(15):
@@ -73,8 +73,8 @@ def test_sums_are_those_of_all_rows_after_whatever_happened(tmp_path, zone, seed
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_spending_is_that_of_all_rows_after_whatever_happened(tmp_path, seed):
-    drawn = Drawn(tmp_path / "l.db", seed)
+def test_spending_is_that_of_all_rows_after_whatever_happened(tmp_path, seed, monkeypatch):
+    drawn = Drawn(tmp_path / "l.db", seed, monkeypatch if seed else None)
     reader = SqliteEntryReader(drawn.path)
     exact = (
         "SELECT caller, sum(CAST(round(cost_usd * 1e8) AS INTEGER)) FROM entries"
@@ -94,8 +94,8 @@ def test_spending_is_that_of_all_rows_after_whatever_happened(tmp_path, seed):
 
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("asked", [{"caller": "ada"}, {"target": "flint"}, {"caller": "bob", "target": "sage"}], ids=str)
-def test_a_walk_that_skips_hours_finds_the_calls_of_a_walk_along_all(tmp_path, seed, asked):
-    drawn = Drawn(tmp_path / "l.db", seed)
+def test_a_walk_that_skips_hours_finds_the_calls_of_a_walk_along_all(tmp_path, seed, asked, monkeypatch):
+    drawn = Drawn(tmp_path / "l.db", seed, monkeypatch if seed else None)
     reader = SqliteEntryReader(drawn.path)
     for _ in range(15):
         drawn.change_something()
@@ -144,3 +144,16 @@ async def test_a_router_makes_the_sums_of_an_older_ledger_in_the_background(tmp_
     await store.close()
     same(in_order(SqliteEntryReader(path).read_sums(0.0)), in_order(before))
     assert failures == []
+
+
+def test_an_hour_of_many_rows_is_added_up_in_parts_and_read_once_it_is_whole(tmp_path, monkeypatch):
+    drawn = Drawn(tmp_path / "l.db", 1, monkeypatch)
+    drawn.add(200)
+    untils = []
+    while not untils or untils[-1] < int((drawn.now - 60) // HOUR):
+        drawn.settle(1)
+        untils += drawn.scan("SELECT until FROM settled")[0]
+        found = sum(row.calls for row in SqliteEntryReader(drawn.path).read_sums(0.0))
+        assert found == drawn.scan("SELECT count(*) FROM entries WHERE tier IS NOT NULL OR outcome != 'SERVED'")[0][0]
+
+    assert any(until % 1 for until in untils), "in parts"

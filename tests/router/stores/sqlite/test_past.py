@@ -40,8 +40,10 @@ QUESTIONS: dict[str, Callable[[SqliteEntryReader], object]] = {
     "newest": lambda ledger: ledger.read_newest(0, 5),
     "sessions": lambda ledger: ledger.read_sessions(0, 5),
     "sums": lambda ledger: ledger.read_sums(0),
+    "looks by day": lambda ledger: ledger.read_looks(0),
     "spent": lambda ledger: ledger.read_spent(EVER, EVER),
     "spending": lambda ledger: ledger.read_spending(EVER),
+    "looks": lambda ledger: ledger.read_look_spending(EVER),
     "turn": lambda ledger: ledger.find_turn(None),
     "beginning": lambda ledger: ledger.find_beginning("req_1"),
     "undecided": lambda ledger: ledger.find_undecided("req_1"),
@@ -265,6 +267,18 @@ def test_spending_is_summed_by_caller_between_two_moments_to_the_last_unit(write
     rows += [call(f"ahead {at}", caller=Caller("ada"), cost_usd=5.0, at=at) for at in (NOW + 50, NOW + 40 * 86_400)]
 
     assert write(*rows).read_spending(Span(NOW - 50, NOW + 50)) == {"ada": 100_000_000, "bob": 1}
+
+
+def test_looks_of_all_callers_are_summed_between_two_moments_whatever_else_is_in_their_rows(write):
+    def look(name: str, written: str | None, **more):
+        return call(name, **{"combined": "deep looked it over: fine", "decision": written, **more})
+
+    cent = '{"look": {"cost_usd": 0.01}}'
+    rows = [look("a", cent, caller=Caller("ada")), look("b", cent, caller=Caller("bob")), look("old", cent, at=NOW - 100)]
+    rows += [look("none", '{"look": {}}'), look("broken", "{"), look("absent", None), look("odd", '{"look": {"cost_usd": -9}}')]
+    rows += [call("plain", cost_usd=5.0), look("ahead", cent, at=NOW + 50)]
+
+    assert write(*rows).read_look_spending(Span(NOW - 50, NOW + 50)) == 2_000_000
 
 
 def test_what_a_caller_spent_today_leaves_out_a_row_that_is_dated_ahead(write):
