@@ -53,7 +53,7 @@ Place = tuple[str, str]
 """What a notice is about: of a target, a caller, a caller's plan or the router, and its name."""
 
 
-class Notice(Struct, frozen=True):
+class Notice(Struct, frozen=True, omit_defaults=True):
     kind: Trouble
     subject: str
     """The name of a target, caller or store; empty for the router itself and its ledger."""
@@ -63,6 +63,8 @@ class Notice(Struct, frozen=True):
     """No full stop: "fast-1: its host refuses the API key"."""
     hint: str
     """What to do, such as "tandem check --live"."""
+    plan: str = ""
+    """Tells a caller's plans apart: a hash of target and login."""
 
     @property
     def place(self) -> Place:
@@ -71,7 +73,7 @@ class Notice(Struct, frozen=True):
         of = (
             "plan" if kind is Trouble.PLAN_USED_UP else "caller" if kind.is_of_caller else "target" if kind.is_of_target else ""
         )
-        return of, self.subject
+        return of, f"{self.subject} {self.plan}" if self.plan else self.subject
 
 
 Notices = Callable[[], Sequence[Notice]]

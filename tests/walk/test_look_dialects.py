@@ -6,10 +6,11 @@ import re
 import pytest
 
 from router.look.looks import Looks
-from tests.conformance.reading import hear
+from tests.conformance.reading import check, hear
 from tests.conformance.road import PATHS, Reply
 from tests.tools.http import call
 from tests.tools.looks import BLOCK, SAID, deep_says, edited, then, two_tiers
+from tests.tools.sockets import open_socket
 from tests.tools.speech import Speech, speak
 
 DIALECTS = ["chat", "responses", "messages"]
@@ -113,3 +114,37 @@ async def test_the_same_words_without_objections_or_after_a_newer_turn_stay_wher
 
 def _reply(reply) -> Reply:
     return Reply(reply.status, reply.headers, reply.body, is_whole=True)
+
+
+async def test_a_kept_response_holds_the_objection_and_deep_is_sent_it(start, upstream, other_upstream):
+    tandem = await start(two_tiers("responses", upstream.base_url, other_upstream.base_url))
+    upstream.scripts, scripts = [speak("responses", Speech(SAID))], deep_says("responses")
+    other_upstream.scripts = [scripts["objections"]]
+    first = _reply(await call(tandem.port, PATHS["responses"], {**edited("responses", streams=False), "store": True}))
+
+    kept = (await call(tandem.port, f"{PATHS['responses']}/{first.json['id']}")).json
+    other_upstream.scripts = [speak("responses", Speech("Fixed."))]
+    more = {"model": "auto", "input": "fix it", "previous_response_id": first.json["id"]}
+    fixed = await call(tandem.port, PATHS["responses"], more)
+
+    assert kept["output"] == first.json["output"]
+    assert kept["output"][-1]["content"][0]["text"] == BLOCK
+    assert fixed.headers["x-tandem-because"].startswith("you act on what deep objected to")
+    assert b"total is None" in other_upstream.seen[-1].body
+
+
+async def test_an_objection_comes_over_a_socket_as_events_of_the_response(start, upstream, other_upstream):
+    tandem = await start(two_tiers("chat", upstream.base_url, other_upstream.base_url))
+    upstream.scripts, other_upstream.scripts = [speak("chat", Speech(SAID))], [deep_says("chat")["objections"]]
+
+    async with open_socket(tandem.port) as socket:
+        await socket.send({"type": "response.create", **edited("responses")})
+        events = await socket.until("response.completed")
+
+    told = [event for event in events if event["type"].startswith("response.")]
+    for event in told:
+        check("responses", event["type"], event)
+    assert [event["sequence_number"] for event in told] == list(range(len(told)))
+    texts = [event["text"] for event in told if event["type"] == "response.output_text.done"]
+    assert texts == [SAID, BLOCK]
+    assert [part["text"] for item in told[-1]["response"]["output"] for part in item["content"]] == texts

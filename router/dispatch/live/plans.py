@@ -7,6 +7,7 @@ and shared with nobody: the state of the target itself holds only what all calle
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from hashlib import blake2b
 
 from msgspec import structs
 
@@ -133,10 +134,11 @@ class Plans:
     def find_troubles(self, targets: Mapping[str, Target]) -> Iterator[Notice]:
         """A notice for each plan that is used up, for its own person."""
         wall = self._wall()
-        for (name, _), state in self._states.items():
+        for (name, digest), state in self._states.items():
             if name in targets and state.used_up is not None and state.used_up.until > wall:
                 text = f"{name}: {state.used_up.words}"
-                yield Notice(Trouble.PLAN_USED_UP, state.caller, state.used_up_at, text, _HINT)
+                plan = blake2b(f"{name} {digest}".encode(), digest_size=6).hexdigest()
+                yield Notice(Trouble.PLAN_USED_UP, state.caller, state.used_up_at, text, _HINT, plan)
 
     def _state_of(self, exchange: Exchange, target: Target) -> PlanState | None:
         """None for a request without a login."""

@@ -4,7 +4,7 @@ from router.contract.notices import Notice, Trouble, visible_to
 
 ALL = [
     Notice(kind, subject, 0.0, "x", "y")
-    for kind, subject in zip(Trouble, ("spark", "sage", "ada", "bob", "ada", "", "night", "valkey"), strict=True)
+    for kind, subject in zip(Trouble, ("spark", "sage", "ada", "bob", "ada", "", "night", "", "valkey"), strict=True)
 ]
 
 

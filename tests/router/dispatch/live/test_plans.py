@@ -197,6 +197,18 @@ def test_a_notice_is_for_the_person_and_begins_with_the_first_refusal(plans, wal
     assert [*plans.find_troubles({"claude": PLAN})] == []
 
 
+def test_two_logins_of_one_caller_have_notices_of_their_own(plans):
+    for person in ("ada", "bob"):
+        plans.refuse(exchange_of(person), PLAN, refused(NOW + 5_400), 0.0)
+
+    found = [*plans.find_troubles({"claude": PLAN})]
+
+    assert [notice.subject for notice in found] == ["local", "local"]
+    assert len({notice.place for notice in found}) == 2
+    assert [notice.place for notice in plans.find_troubles({"claude": PLAN})] == [notice.place for notice in found]
+    assert "canary" not in repr(found)
+
+
 def test_one_persons_refusals_never_rest_the_target_of_all():
     live = LiveStatistics()
     live.statuses({"claude": PLAN}, 0.0)
