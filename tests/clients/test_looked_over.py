@@ -4,11 +4,14 @@ import json
 
 import pytest
 
+from router.contract.words import PERSONS_KINDS
 from tests.clients.test_python_sdks import DIALECTS, WAYS, sdk_caller
 from tests.tools.clients import CODEX_KEY, claude, claude_environment, codex, make_scratch, run_client
 from tests.tools.looks import SAID, deep_says, edited, two_tiers
+from tests.tools.running import read_entries
 from tests.tools.speech import Speech, ToolCall, speak
 from tests.tools.upstream import Seen, Wire
+from tests.tools.waiting import until
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(300)]
 EDIT = "sed -i s/retrun/return/ calc.py"
@@ -62,7 +65,8 @@ async def test_an_objection_is_on_the_screen_and_fix_it_goes_to_deep(start, upst
     assert "deep looked this over" in first, first[-2_000:]
     assert BREAKS in first
     assert FIXED in second, second[-2_000:]
-    rows = [row for row in await tandem.entries(len(upstream.seen) + 1) if row["turn_kind"] != "side"]
+    await until(lambda: any(row["tier"] == "deep" for row in read_entries(tandem.loaded.ledger_path)))
+    rows = [row for row in await tandem.entries() if row["turn_kind"] in PERSONS_KINDS]
     assert [row["combined"] for row in rows if row["combined"]] == ["deep looked it over: 1 objection"]
     assert (rows[-1]["tier"], rows[-1]["because"].partition(";")[0]) == ("deep", "you act on what deep objected to")
     assert BREAKS in other_upstream.seen[-1].body.decode()
