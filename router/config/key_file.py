@@ -82,7 +82,7 @@ class CallerSettings(Settings):
     may_delegate: bool = True
     """Whether it may have requests served in the background (`background: true`)."""
     may_combine: bool = True
-    """Whether both tiers may work on one of its tasks (`combine`)."""
+    """Whether both tiers may work on one of its tasks (`combine`, `x-tandem-combine`)."""
     jobs_in_flight: Limit | None = None
     """Background jobs at once, waiting or running; more get 429 `too_many_jobs`."""
     daily_usd: Dollars | None = None

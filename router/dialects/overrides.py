@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from router.contract.combine import COMBINE, LOOK, OFF, PLAN
 from router.contract.errors import UnknownOverride
 from router.contract.request import Overrides
 from router.contract.secret import ROUTER_KEY, UPSTREAM_KEY
@@ -33,6 +34,8 @@ HEADERS = {
     "not begun by then moves on to another target.",
     "x-tandem-on-misfit": "`error` (default) or `other`: what happens when the requested tier cannot serve the request, or "
     "fails.",
+    COMBINE: "`off`, `plan`, `look` or `plan,look`: what [both tiers](../how-to/both-tiers-on-one-task.md) do for this task, "
+    "instead of what the config says.",
     ROUTER_KEY: "The [key of the router](../how-to/give-others-a-key.md), read before `authorization` and `x-api-key`, which "
     "then are your own credentials for targets with `api_key: caller`. It is never passed on, logged or kept.",
     UPSTREAM_KEY: "Your own key, for targets with `api_key: caller` and no others. It is never logged or kept. Where the "
@@ -68,6 +71,7 @@ def read_overrides(headers: Mapping[str, str]) -> Overrides:
         session=read_name("x-tandem-session", given),
         supersede=read_name(SUPERSEDE, given),
         max_wait_seconds=_read_seconds(given.get("x-tandem-max-wait")),
+        combine=_read_combine(given.get(COMBINE)),
         other_on_misfit=given.get("x-tandem-on-misfit", "").lower() == "other",
         explain_fully=given.get("x-tandem-explain", "").lower() == "full",
     )
@@ -79,6 +83,17 @@ def read_name(header: str, given: Mapping[str, str]) -> str | None:
     if value is not None and not (0 < len(value) <= 200 and value.isprintable()):
         raise UnknownOverride(f"{header}: send 1 to 200 printable characters", param=header)
     return value
+
+
+def _read_combine(value: str | None) -> str | None:
+    if value is None:
+        return None
+    named = [word.strip() for word in value.lower().split(",")]
+    if named == [OFF]:
+        return ""
+    if not {*named} <= {PLAN, LOOK}:
+        raise UnknownOverride(f'{COMBINE}: unknown value "{value[:40]}". Known: off, plan, look, "plan,look"', param=COMBINE)
+    return ",".join(word for word in (PLAN, LOOK) if word in named)
 
 
 def _read_seconds(value: str | None) -> float | None:
