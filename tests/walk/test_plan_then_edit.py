@@ -133,6 +133,17 @@ async def test_with_plan_off_nothing_of_it_happens(start, client):
     assert [combined for _, combined in await plan_and_accept(Walk(tandem, client()))] == [None, None]
 
 
+async def test_a_header_has_it_on_or_off_for_its_requests(start):
+    tandem = await start(SIMULATED)
+
+    by_header = await plan_and_accept(Walk(tandem, ClaudeCode(), combine="plan"))
+    swap(tandem, PLAN_ON)
+    others = [await plan_and_accept(Walk(tandem, ClaudeCode(), combine=word)) for word in ("off", "look")]
+
+    assert by_header == [("deep", PLANNING), ("fast", EDITS)]
+    assert others == [[("deep", None)] * 2] * 2
+
+
 async def test_edits_stay_on_deep_where_fast_would_have_to_read_a_long_conversation(start):
     slow_reader = PLAN_ON.replace("prefill_tokens_per_second: 60000}", "prefill_tokens_per_second: 1500}", 1)
     client = ClaudeCode()
