@@ -245,3 +245,13 @@ async def test_a_reload_that_switches_looks_off_leaves_a_look_under_way(build, o
     go.set()
 
     assert text_of(await first).endswith(BLOCK)
+
+
+async def test_a_header_turns_the_look_on_and_off(build, other_upstream):
+    tandem = await build("{look: off}")
+
+    assert (await ask(tandem)).body == SEEN_CHAT_STREAM
+    assert other_upstream.seen == []
+    three = edited(stream=True)
+    three["messages"] += three["messages"][1:] * 2
+    assert text_of(await ask(tandem, three, **{"x-tandem-combine": "look"})).endswith(BLOCK)
