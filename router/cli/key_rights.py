@@ -63,7 +63,7 @@ RIGHTS = (
     _limit("tokens_per_minute", "--tpm", "tokens a minute, prompts and answers together", "{:,} tokens a minute"),
     _limit("in_flight", "--in-flight", "requests at once", "{:,} at once"),
     Right("may_delegate", "--delegate", "may have requests served in the background (default: yes)"),
-    Right("may_combine", "--combine", "may have both tiers work on one task (default: yes)"),
+    Right("may_combine", "--both-tiers", "may have both tiers work on one task (default: yes)"),
     _limit("jobs_in_flight", "--jobs-in-flight", "background jobs at once", "{:,} background jobs"),
     _budget("daily_usd", "--daily-usd", "what it may spend in a day", "{} a day"),
     _budget("monthly_usd", "--monthly-usd", "what it may spend in a month", "{} a month"),
