@@ -38,10 +38,10 @@ _shapes_of = itemgetter(*(at for at, _ in _SHAPES_AT))
 _WORDS, _QUESTION_MARKS, _ENDS_WITH_ONE, _PASTED, _ITEMS, _SENTENCES = map(
     _NAMES.index, ("words", "questions", "ends_with_question", "pasted_lines", "list_items", "sentences")
 )
-_COMMAND_STEPS, _EDIT_STEPS = 4, 8
-"""Of `words`: a command has at most seven, an edit 27."""
-_LIST_STEPS = 2
+_COMMAND_STEPS, _EDIT_STEPS, _LIST_STEPS = 4, 8, 2
+"""Of `words`: a command has at most seven, an edit 27. Of `list_items`."""
 _QUESTIONS = frozenset(("what", "how to", "why", "where", "which", "difference", "explain", "meaning", "question"))
+_NO_LONG_TASK = _QUESTIONS | {_ASKED}
 _EDITS = frozenset("rename typo bump whitespace indent remove add change replace move undo fix".split())
 _CHECKS = frozenset("review audit security analyse compare evaluate investigate find debug".split())
 _COMMANDS = frozenset(("run", "commit", "push", "install", "open or show", "list", "deploy"))
@@ -58,7 +58,7 @@ def say_size(size: float, features: Features, shares: Mapping[str, float]) -> tu
         ideas = [idea for idea in ideas if idea != _ASKED or "question" not in name]
     else:
         name, looks = ("long task", LONG_TASK) if size >= 0 else ("unclear", MAY_BE_LONG)
-        ideas = [idea for idea in ideas if idea not in _QUESTIONS and idea != _ASKED]  # no reason for a long task
+        ideas = ideas if _NO_LONG_TASK.isdisjoint(ideas) else [idea for idea in ideas if idea not in _NO_LONG_TASK]
     return (f"{looks}: {', '.join(ideas)}", ideas[0]) if ideas else (looks, name)
 
 
