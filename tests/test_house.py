@@ -370,7 +370,7 @@ BUDGETS = {
     "responses": (1835, 13),
     "connect": (1690, 14),
     "sense": (1695, 13),
-    "wiring": (1820, 13),
+    "wiring": (1820, 14),
     "decide": (1660, 11),
     "policies": (1615, 18),
     "screen": (1480, 10),

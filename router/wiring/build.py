@@ -33,15 +33,13 @@ from router.dialects.histories import Histories
 from router.dispatch.dispatch import Dispatcher
 from router.dispatch.outgoing import Reachable
 from router.edge.control.panel import Group
-from router.edge.routes import new_request_id
 from router.house import House
 from router.jobs.jobs import Jobs
 from router.limits.budgets import Budgets, Terms
 from router.limits.callers import CallerLimits
 from router.limits.rates import CallerRates
 from router.limits.whole import ALONE
-from router.look.asking import Asker
-from router.look.looking import KeepJob, Looker, LookingDispatcher, keep_no_job
+from router.look.looking import KeepJob, keep_no_job
 from router.look.looks import Looks
 from router.loop.speedups import Speedups, is_plain_asked
 from router.notices.alerts import Alerts
@@ -64,6 +62,7 @@ from router.telemetry.tracing import Tracing
 from router.upstream.pool import Pool
 from router.wiring.built import Built
 from router.wiring.key_watch import KeyWatch
+from router.wiring.looking import look_over
 from router.wiring.own_policies import Guarded, list_hooks, open_policy
 from router.wiring.registry import (
     ADAPTERS,
@@ -291,7 +290,7 @@ def build_plan(
         models=models,
         targets=targets,
         dispatcher=Dispatcher(reachable, max_response_bytes=config.limits.max_response_bytes, clock=clock, limits=limits),
-        looking=_look_over(loaded, reachable, limits, state, clock, keep_job),
+        looking=look_over(loaded, reachable, limits, state, clock, keep_job),
         limits=config.limits,
         deadline_seconds=config.limits.deadline_seconds,
         keeps_text=config.ledger.keep_text,
@@ -315,30 +314,6 @@ def build_plan(
         combine=loaded.combine,
     )
     return plan.for_combining() if state.combined else plan
-
-
-def _look_over(
-    loaded: LoadedConfig,
-    reachable: Mapping[str, Reachable],
-    limits: CallerLimits,
-    state: State,
-    clock: Callable[[], float],
-    keep_job: KeepJob,
-) -> LookingDispatcher:
-    terms, zone = loaded.combine.look, find_zone(loaded.config.budgets.time_zone)
-    asker = Asker(reachable, limits, state.looks, terms.daily_usd, clock, zone)
-    looker = Looker(
-        terms,
-        asker,
-        state.looks,
-        clock,
-        running=state.running,
-        new_id=new_request_id,
-        keep_job=keep_job,
-        note_objections=state.memory.note_objections,
-    )
-    most = loaded.config.limits.max_response_bytes
-    return LookingDispatcher(reachable, looker, max_response_bytes=most, clock=clock, limits=limits)
 
 
 def _reach(
