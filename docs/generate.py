@@ -31,7 +31,7 @@ from router.wiring.registry import ADAPTERS, POLICIES
 HERE = Path(__file__).resolve().parent
 OTHERS = {
     "idempotency-key": "A name for this request, 1 to 255 printable ASCII characters. Sent again with the same one within ten "
-    "minutes, it gets the same answer, and no target is called ([repeat a request safely](../how-to/repeat-a-request.md)).",
+    "minutes, it gets the same answer, and no target is called ([retry safely](../use/sdks.md#retry-safely)).",
 }
 ANSWERS = {
     "x-tandem-request-id": "The request's id, also in errors, logs and the ledger.",
