@@ -128,8 +128,8 @@ def experiments_page() -> str:
     return page(
         "For experiments",
         "Settings of `config.yaml` that nobody has to touch: what the decision expects of a turn, and what each policy weighs.",
-        "[`tandem tune`](../how-to/tune-to-your-work.md) fits `base_rate` to your own history, and",
-        "[`tandem replay`](../how-to/replay-your-history.md) shows what other values would have chosen.",
+        "[`tandem tune`](../use/tune.md) fits `base_rate` to your own history, and",
+        "[`tandem replay`](../use/tune.md) shows what other values would have chosen.",
         "",
         *TABLE,
         *(row for row in rows if row.split("`")[1].startswith(tuple(EXPERIMENTS))),
