@@ -46,7 +46,7 @@ ANSWERS = {
     "queueing for quota.",
     "x-tandem-replayed": "`true` where the answer was sent before, to a request with the same `idempotency-key`.",
     "x-tandem-dropped": "What the request lost on its way to the target, by name, separated by commas; absent when nothing "
-    "was lost ([bridges](../how-to/bridge-dialects.md)). Also the cap that a [budget](../run/teams.md#budgets) "
+    "was lost ([what is lost](../decide/translation.md)). Also the cap that a [budget](../run/teams.md#budgets) "
     "puts on the answer.",
     "x-tandem-budget": "How much of the caller's budget was spent before this request, 0 to 1, and what was left: "
     "`0.82; left_usd=0.0899; period=day`. Of the day or the month, whichever is nearer to its end. Absent without a budget.",
