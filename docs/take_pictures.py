@@ -14,7 +14,7 @@ HERE = Path(__file__).resolve().parent
 FOLDER = HERE / "pictures"
 sys.path.insert(0, str(HERE.parent / "tests" / "browser"))
 from conftest import FLAGS  # noqa: E402  found there
-from routers import LONG, Router  # noqa: E402
+from routers import LONG, Router  # noqa: E402  found there
 
 VIEWPORT = {"width": 1280, "height": 640}
 AFTERNOON = {
