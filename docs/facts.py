@@ -98,7 +98,8 @@ LEAVES: Mapping[str, tuple[str, str]] = {
         "the request's body, with all your client put into it (`user`, `metadata`), translated if the target speaks another "
         "API. Headers: the target's API key, `user-agent: tandem`, and your client's `openai-beta`, `x-client-request-id`, "
         "`anthropic-version` and `anthropic-beta`. If it fails, up to two other targets, of the other tier too unless "
-        "`spill_over: false`. With `billing: plan`, the request as your client sent it, [with its login](../reference/plans.md)",
+        "`spill_over: false`. With `billing: plan`, the request as your client sent it, "
+        "[with its login](../reference/plans.md)",
     ),
     "traces.endpoint": (
         "the collector",

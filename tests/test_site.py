@@ -36,9 +36,7 @@ def test_every_page_is_in_the_menu_once_or_listed_for_contributors():
 
     assert menu == [str(page.relative_to(DOCS)) for page in PAGES if page.parent.name not in LISTS]
     listed = {
-        (where.parent / link).resolve()
-        for where in LISTS.values()
-        for link in re.findall(r"\]\(([^)#]+)\)", where.read_text())
+        (where.parent / link).resolve() for where in LISTS.values() for link in re.findall(r"\]\(([^)#]+)\)", where.read_text())
     }
     assert [page for page in rest if page not in listed and page != LISTS["decisions"]] == []
 
