@@ -31,6 +31,7 @@ from router.contract.words import DEFAULT_DIALECT, Operation, Tier, TurnKind
 from router.edge.http.asgi import App, Receive, Scope, Send
 from router.edge.http.refuse import send_refusal
 from router.edge.routes import dialect_of_path, new_request_id
+from router.plan import consider
 from router.telemetry import events
 from router.wiring.build import build_house, known_names
 from router.wiring.built import Built
@@ -145,8 +146,7 @@ async def _decide(loaded: LoadedConfig, raw: bytes) -> Decision:
     try:
         built.learn(loaded.ledger_path)
         decided = await built.house.decide(Arrival("req_dry_run", DEFAULT_DIALECT, Operation.CREATE, {}, raw))
-        adviser = built.house.plan.adviser
-        return (decided if adviser is None else adviser.consider(decided)).decision
+        return consider(built.house.plan, decided).decision
     finally:
         built.house.state.counter.close()
 

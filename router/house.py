@@ -20,7 +20,7 @@ from router.decide.choose import choose
 from router.decide.explain import explain
 from router.decide.opinions import collect
 from router.dialects.requests import read_request
-from router.plan import Plan, State, combine
+from router.plan import Plan, State, combine, consider
 from router.responses.acknowledged import acknowledge
 from router.responses.answer import reply_to
 from router.responses.local import answer_locally
@@ -119,8 +119,10 @@ class House:
             view = replace(view, origins=session.origins)
         live = state.live
         now = self.clock()
-        statuses = live.statuses(plan.targets, now)
-        signals = read_signals(view, plan.annotate(session, turn, view), alias, statuses, state.calibration)
+        statuses, turn = live.statuses(plan.targets, now), session.annotate(turn, view)
+        if plan.combiner is not None:
+            turn = plan.combiner.read_plan(session, turn, view)
+        signals = read_signals(view, turn, alias, statuses, state.calibration)
         signals = live.apply_limits(signals, view, now)
         if is_long := approaches_a_limit(signals):
             worth = partial(worth_of_a_count, rules, view, is_awaited=exchange is not None)
@@ -132,7 +134,11 @@ class House:
             return decided
         if is_long:
             prepare_count(decided.decision, state.counter)
-        return decided if plan.adviser is None else await plan.adviser.consult(exchange, decided, live.queues)
+        if plan.adviser is None and plan.combiner is None:
+            return decided
+        begun = decided if plan.combiner is None else plan.combiner.begin(decided)
+        advised = begun if plan.adviser is None else await plan.adviser.consult(exchange, begun, live.queues)
+        return advised if plan.combiner is None else plan.combiner.conclude(advised, begun)
 
     def _dispatch(self, plan: Plan, exchange: Exchange, decided: Decided, sink: AnswerSink) -> Awaitable[Ending]:
         """Have the request served, with what its answer is to say of the decision and to carry along."""
@@ -141,7 +147,8 @@ class House:
         carried = state.memory.tokens.carry(decided.session, view, decision)
         if state.ended_jobs.by_session:
             carried = state.ended_jobs.name_in(carried, view.caller, decision.turn.session)
-        return plan.dispatcher.send(exchange, decided, sink, state.live, explanation=whole, carried=carried)
+        send = partial(plan.looker.send, plan.dispatcher.send) if decision.combining else plan.dispatcher.send
+        return send(exchange, decided, sink, state.live, explanation=whole, carried=carried)
 
     async def decide(self, arrival: Arrival, plan: Plan | None = None) -> Decided:
         """The first half of the road alone, without anyone being called or anything remembered."""
@@ -159,8 +166,8 @@ class House:
         named = view.overrides.session
         if named and await self.state.memory.knows(view.caller, named):
             turn = replace(turn, session=named)
-        decided = await self._decide(plan, view, turn)
-        decision = decided.decision if plan.adviser is None else plan.adviser.consider(decided).decision
+        decided = consider(plan, await self._decide(plan, view, turn))
+        decision = decided.decision
         losses = ((name, plan.dispatcher.find_losses(decided.view, name)) for name in decision.targets)
         return {**explain(decision), "drops": {name: list(lost) for name, lost in losses if lost}}
 
