@@ -31,7 +31,7 @@ from router.wiring.registry import ADAPTERS, POLICIES
 HERE = Path(__file__).resolve().parent
 OTHERS = {
     "idempotency-key": "A name for this request, 1 to 255 printable ASCII characters. Sent again with the same one within ten "
-    "minutes, it gets the same answer, and no target is called ([repeat a request safely](../how-to/repeat-a-request.md)).",
+    "minutes, it gets the same answer, and no target is called ([retry safely](../use/sdks.md#retry-safely)).",
 }
 ANSWERS = {
     "x-tandem-request-id": "The request's id, also in errors, logs and the ledger.",
@@ -46,7 +46,7 @@ ANSWERS = {
     "queueing for quota.",
     "x-tandem-replayed": "`true` where the answer was sent before, to a request with the same `idempotency-key`.",
     "x-tandem-dropped": "What the request lost on its way to the target, by name, separated by commas; absent when nothing "
-    "was lost ([bridges](../how-to/bridge-dialects.md)). Also the cap that a [budget](../how-to/give-others-a-key.md#budgets) "
+    "was lost ([what is lost](../decide/translation.md)). Also the cap that a [budget](../run/teams.md#budgets) "
     "puts on the answer.",
     "x-tandem-budget": "How much of the caller's budget was spent before this request, 0 to 1, and what was left: "
     "`0.82; left_usd=0.0899; period=day`. Of the day or the month, whichever is nearer to its end. Absent without a budget.",
@@ -128,8 +128,8 @@ def experiments_page() -> str:
     return page(
         "For experiments",
         "Settings of `config.yaml` that nobody has to touch: what the decision expects of a turn, and what each policy weighs.",
-        "[`tandem tune`](../how-to/tune-to-your-work.md) fits `base_rate` to your own history, and",
-        "[`tandem replay`](../how-to/replay-your-history.md) shows what other values would have chosen.",
+        "[`tandem tune`](../use/tune.md) fits `base_rate` to your own history, and",
+        "[`tandem replay`](../use/tune.md) shows what other values would have chosen.",
         "",
         *TABLE,
         *(row for row in rows if row.split("`")[1].startswith(tuple(EXPERIMENTS))),
@@ -324,14 +324,14 @@ def ledger_page() -> str:
         "`PRAGMA user_version` is the version of this schema. A Tandem with a newer schema migrates the file when it starts,",
         "in one transaction, and keeps a copy of the file as it was, named after the first new version: `tandem.db.before-4`",
         "for a file of schema 3. Copies older than `ledger.keep_days` are deleted. A file that a newer Tandem wrote is neither",
-        "written nor read; the refusal names the copy, and [Go back](../how-to/upgrade-and-uninstall.md#go-back) says how to",
+        "written nor read; the refusal names the copy, and [Go back](../run/service.md#go-back) says how to",
         "use it.",
         "",
         "Rows older than `ledger.keep_days` are deleted at the start and every hour, and the log counts them",
         "(`store.rows_deleted`). The table `upkeep` remembers the time of the last run. A clock that is more than a week",
         "ahead of it may be wrong, so nothing is deleted for it (`store.clock_leapt`) until a later start, at least a day",
         "later, finds the clock still there, or the router has run for 30 days. Once more than half of the file is free, its",
-        "room goes back to the disk (`store.compacted`): [look after the files](../how-to/look-after-the-files.md).",
+        "room goes back to the disk (`store.compacted`): [back up and restore](../run/service.md#back-up-and-restore).",
         "",
         "## A copy for several routers",
         "",
@@ -350,7 +350,7 @@ def ledger_page() -> str:
         "",
         "While the file is locked, gone, read-only or without room, at the start too, requests are served and up to 50,000",
         "records (128 MB) wait in memory. What does not fit is lost and counted in `ledger.failed`; the others are written as",
-        "soon as that works ([without a disk](../how-to/know-when-it-breaks.md#without-a-disk)).",
+        "soon as that works ([without a disk](../run/alerts.md#without-a-disk)).",
         "",
         "Every start checks a file of up to 64 MB. A damaged one is refused, with the newest copy that is sound and the",
         "command that puts it in place; `tandem serve --no-ledger` serves without it. Damage that is met while the router",
@@ -410,7 +410,7 @@ def keys_page() -> str:
         "keys.yaml",
         "The callers of a router that needs keys. `tandem keys` writes it, and people may; the router takes a change within",
         "seconds, whole or not at all. It must be readable by its owner alone; a mounted secret of another owner may be",
-        "readable by its group. [How to give others a key](../how-to/give-others-a-key.md).",
+        "readable by its group. [Teams: keys and budgets](../run/teams.md).",
         "",
         *TABLE,
         "| `callers` | none | By name: letters, digits and `. _ @ + -`. The ledger, budgets and sessions know it by that. |",
@@ -424,7 +424,7 @@ def keys_page() -> str:
 def metrics_page() -> str:
     rows = [
         "What `GET /metrics` serves. Labels are words of closed sets and names from the config: nothing that a caller sends. "
-        "How to read them: [watch it with Prometheus](../how-to/metrics.md).",
+        "How to scrape them: [Metrics and traces](../run/metrics.md).",
         "",
         "| metric | kind | labels | what it is |",
         "| --- | --- | --- | --- |",

@@ -32,16 +32,15 @@ class BoundaryConfig(PolicyConfig):
     """Keep a running turn on its tier."""
 
     failures_to_reopen: int = Field(default=3, ge=1, le=50)
-    """Failed tool calls in a row, or failed test runs, after which a turn on fast is decided again."""
+    """Failed tool calls or test runs that reopen a turn."""
     repeats_to_reopen: int = Field(default=4, ge=2, le=50)
-    """How often the same call among the last ten, while calls fail, also reopens the turn."""
+    """Repeats among ten calls, while calls fail, that also do."""
     failure_seconds: float = Field(default=120.0, ge=0.0, le=86_400.0)
-    """What a wrong result costs the person, in addition to doing the work again. A larger value moves a growing turn on fast up
-    sooner."""
+    """What a wrong result costs, besides doing it again."""
     longest_wait_seconds: float = Field(default=20.0, ge=0.0, le=3_600.0)
-    """A turn whose tier has a longer wait than this is decided again."""
+    """A longer wait reopens a turn."""
     green_log_odds: float = Field(default=-0.7, ge=-10.0, le=0.0)
-    """How strongly tests that have just passed lean to fast: little work is left."""
+    """For tests that have just passed."""
 
 
 class BoundaryPolicy:

@@ -14,15 +14,15 @@ class EffortConfig(PolicyConfig):
     """Read reasoning effort and plan mode. Only an effort other than the client's default, or a change of it, leans."""
 
     none: float = Field(default=-0.8, ge=-10.0, le=10.0)
-    """Log-odds for effort `none` and `minimal`."""
+    """For `none` and `minimal`."""
     low: float = Field(default=-0.5, ge=-10.0, le=10.0)
-    """Log-odds for effort `low`."""
+    """For `low`."""
     high: float = Field(default=0.3, ge=-10.0, le=10.0)
-    """Log-odds for effort `high`."""
+    """For `high`."""
     highest: float = Field(default=1.2, ge=-10.0, le=10.0)
-    """Log-odds for effort `xhigh`, `max` and `ultra`."""
+    """For `xhigh`, `max` and `ultra`."""
     plan_mode: float = Field(default=1.2, ge=-10.0, le=10.0)
-    """Log-odds for a client in plan mode."""
+    """For a client in plan mode."""
 
 
 class EffortPolicy:

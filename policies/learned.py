@@ -39,13 +39,13 @@ class LearnedConfig(PolicyConfig):
     """Weigh what the person typed with trained weights."""
 
     strength: float = Field(default=1.0, ge=0.0, le=3.0)
-    """Multiplies what the reading says."""
+    """Multiplies what the classifier says."""
     weights: str = ""
-    """A file of trained weights, relative to the config file. By default the weights that come with Tandem."""
+    """A file of trained weights. Default: those that come with Tandem."""
     nothing_asked: float = Field(default=-4.0, ge=-10.0, le=0.0)
-    """Log-odds for words that ask for nothing: a greeting, thanks, "ok"."""
+    """For words that ask for nothing: a greeting, thanks."""
     personal: str = "personal.json"
-    """What your marks taught, as `tandem tune --apply` writes it, relative to the config file. Optional."""
+    """What marks taught, written by `tandem tune --apply`."""
 
     paths: ClassVar[tuple[str, ...]] = ("weights", "personal")
 

@@ -17,7 +17,7 @@ class OverrideConfig(PolicyConfig):
     """Obey explicit overrides."""
 
     pattern_log_odds: float = Field(default=3.0, ge=0.0, le=10.0)
-    """How strongly a model name that only matches a pattern (`*haiku*: fast`) leans towards its tier."""
+    """For a model name that only matches a pattern."""
 
 
 class OverridePolicy:

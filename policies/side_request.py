@@ -23,9 +23,9 @@ class SideRequestConfig(PolicyConfig):
     """Send the client's own small requests to fast."""
 
     log_odds: float = Field(default=-4.0, ge=-10.0, le=0.0)
-    """How strongly such a request leans to fast."""
+    """For such a request."""
     search_log_odds: float = Field(default=-4.0, ge=-10.0, le=0.0)
-    """How strongly a subagent that only reads and searches, such as `Explore` in Claude Code, leans to fast."""
+    """For a subagent that only reads and searches."""
 
 
 class SideRequestPolicy:

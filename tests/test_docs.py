@@ -109,10 +109,8 @@ def test_the_examples_that_serve_prints_go_where_it_says(capsys):
 
 
 NAMED = [
-    *(ROOT / "docs").glob("how-*/*.md"),
-    *(ROOT / "docs" / "start").glob("*.md"),
-    ROOT / "docs" / "glossary.md",
-    ROOT / "docs" / "index.md",
+    *(page for folder in ("start", "use", "run", "decide", "how-it-works") for page in (ROOT / "docs" / folder).glob("*.md")),
+    *(ROOT / "docs").glob("*.md"),
     ROOT / "SECURITY.md",
     *(ROOT / "docs" / "reference").glob("*.md"),
     ROOT / "README.md",
@@ -214,7 +212,7 @@ def test_no_page_installs_a_package_that_no_index_has(subtests):
 
 
 def test_the_page_about_privacy_names_every_address_that_a_config_may_hold_and_every_file():
-    page = (ROOT / "docs/how-it-works/what-is-kept.md").read_text()
+    page = (ROOT / "docs/run/privacy.md").read_text()
     paths = {row.split("`")[1] for row in generate.settings_rows(generate.models.Config, "")}
 
     assert {
@@ -224,7 +222,7 @@ def test_the_page_about_privacy_names_every_address_that_a_config_may_hold_and_e
 
 
 def test_the_page_about_problems_has_a_row_for_each_kind():
-    page = (ROOT / "docs/how-to/know-when-it-breaks.md").read_text()
+    page = (ROOT / "docs/run/alerts.md").read_text()
     table = page[page.index("| kind |") :].partition("\n\n")[0]
 
     assert set(re.findall(r"^\| `([a-z_]+)` \|", table, re.MULTILINE)) == set(Trouble)
@@ -299,7 +297,7 @@ def test_every_route_is_documented_and_every_documented_route_is_served():
 
 
 def test_every_room_is_in_a_wing_or_among_those_that_all_share():
-    wings = (ROOT / "docs/how-to/where-do-i-change.md").read_text().partition("## By change")[0]
+    wings = (ROOT / "docs/how-it-works/where-do-i-change.md").read_text().partition("## By change")[0]
     rooms = {path.stem for path in (ROOT / "router").iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
 
     assert {room for room in rooms - {"__init__"} if f"`{room}`" not in wings} == set()
@@ -324,7 +322,7 @@ VALUES = re.compile(r'…|"|NAME|/chat/completions|config\.ya?ml|tandem\.db|\bfa
 def test_every_message_that_troubleshooting_quotes_is_in_the_code():
     files = [ROOT / "Makefile", *(ROOT / "router").rglob("*.py"), *(ROOT / "adapters").rglob("*.py")]
     code = re.sub(r'"\s*\n\s*f?"', "", "\n".join(path.read_text() for path in files))  # a text in several lines is one
-    page = (ROOT / "docs" / "how-to" / "troubleshoot.md").read_text()
+    page = (ROOT / "docs" / "troubleshoot.md").read_text()
     symptoms = re.findall(r"^\| (.*?) \|", page, re.MULTILINE)
 
     quoted = [

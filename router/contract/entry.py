@@ -33,28 +33,25 @@ class Attempt(Struct, frozen=True, omit_defaults=True):
     target: str
     """Its name."""
     status: int | None
-    """Its HTTP status; null for no answer."""
+    """HTTP status; null for no answer."""
     error: str | None
-    """The error code; null for the one that served."""
+    """Error code; null if it served."""
     seconds: float
     """How long it took."""
     usage: Usage | None = None
-    """The tokens: `input_tokens` (with the cached ones), `output_tokens` and, unless they are 0, `cached_tokens`,
-    `cache_write_tokens`, `reasoning_tokens`. `is_estimated` is there where the target did not report them. Absent where nothing
-    is billed: the target refused, or was never reached."""
+    """Tokens, and `is_estimated` if the target reported none. Absent where nothing is billed."""
     cost_usd: float | None = None
-    """USD. Absent (unknown) where tokens were used and the target has no price; 0 where nothing is billed."""
+    """0 where nothing is billed; absent if unknown."""
     billing: str | None = None
-    """`plan` where the caller's own plan paid: `cost_usd` is then 0. Absent otherwise."""
+    """`plan` where the caller's plan paid."""
     list_usd: float | None = None
-    """What a plan's tokens would have cost at the target's list price, in USD. Absent where that is unknown."""
+    """A plan's tokens at list price."""
     is_question: bool = False
-    """Whether the target was only asked about the turn: for a second opinion, or to look it over."""
+    """Only asked for an opinion or a look."""
     is_look: bool = False
-    """Whether it was asked to look over the turn that another target had finished (`combine.look`)."""
+    """Asked for a look (`combine.look`)."""
     pace: Pace | None = None
-    """How fast the target was: `model` (the name requested), `ttft_seconds`, `tokens_per_second` and, where the engine reports
-    it, `prefill_tokens_per_second`. Speeds are learned from this after a restart."""
+    """How fast it was, by model; speeds are learned from this."""
 
 
 class Line(Struct, frozen=True, rename={"id": "request_id"}):

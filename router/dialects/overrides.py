@@ -34,14 +34,14 @@ HEADERS = {
     "not begun by then moves on to another target.",
     "x-tandem-on-misfit": "`error` (default) or `other`: what happens when the requested tier cannot serve the request, or "
     "fails.",
-    COMBINE: "`off`, `plan`, `look` or `plan,look`: what [both tiers](../how-to/both-tiers-on-one-task.md) do for this task, "
+    COMBINE: "`off`, `plan`, `look` or `plan,look`: what [both tiers](../use/both-tiers.md) do for this task, "
     "instead of what the config says.",
-    ROUTER_KEY: "The [key of the router](../how-to/give-others-a-key.md), read before `authorization` and `x-api-key`, which "
+    ROUTER_KEY: "The [key of the router](../run/teams.md), read before `authorization` and `x-api-key`, which "
     "then are your own credentials for targets with `api_key: caller`. It is never passed on, logged or kept.",
     UPSTREAM_KEY: "Your own key, for targets with `api_key: caller` and no others. It is never logged or kept. Where the "
     "router itself asks for keys and gets none in `x-tandem-key`, this is the only header for it.",
     "x-tandem-explain": "`full`: the whole decision comes back in a header of the same name.",
-    FRAMES: "`1`: a [socket](../how-to/use-one-socket.md) also sends events of Tandem's own (`tandem.decision`, "
+    FRAMES: "`1`: a [socket](../use/websocket.md) also sends events of Tandem's own (`tandem.decision`, "
     "`tandem.queued`). Without it the decision is in `metadata` of `response.created`. Over HTTP it changes nothing.",
 }
 """Every override with its text for the reference page."""
