@@ -31,7 +31,6 @@ from router.contract.words import DEFAULT_DIALECT, Operation, Tier, TurnKind
 from router.edge.http.asgi import App, Receive, Scope, Send
 from router.edge.http.refuse import send_refusal
 from router.edge.routes import dialect_of_path, new_request_id
-from router.plan import consider
 from router.telemetry import events
 from router.wiring.build import build_house, known_names
 from router.wiring.built import Built
@@ -146,7 +145,7 @@ async def _decide(loaded: LoadedConfig, raw: bytes) -> Decision:
     try:
         built.learn(loaded.ledger_path)
         decided = await built.house.decide(Arrival("req_dry_run", DEFAULT_DIALECT, Operation.CREATE, {}, raw))
-        return consider(built.house.plan, decided).decision
+        return built.house.plan.consider(decided).decision
     finally:
         built.house.state.counter.close()
 

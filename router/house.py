@@ -20,7 +20,7 @@ from router.decide.choose import choose
 from router.decide.explain import explain
 from router.decide.opinions import collect
 from router.dialects.requests import read_request
-from router.plan import Plan, State, combine, consider
+from router.plan import Plan, State, combine
 from router.responses.acknowledged import acknowledge
 from router.responses.answer import reply_to
 from router.responses.local import answer_locally
@@ -166,7 +166,7 @@ class House:
         named = view.overrides.session
         if named and await self.state.memory.knows(view.caller, named):
             turn = replace(turn, session=named)
-        decided = consider(plan, await self._decide(plan, view, turn))
+        decided = plan.consider(await self._decide(plan, view, turn))
         decision = decided.decision
         losses = ((name, plan.dispatcher.find_losses(decided.view, name)) for name in decision.targets)
         return {**explain(decision), "drops": {name: list(lost) for name, lost in losses if lost}}

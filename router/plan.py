@@ -98,6 +98,12 @@ class Plan:
         rules = replace(self.rules, policies=(*self.rules.policies, *self.combiners))
         return replace(self, rules=rules, combiner=Combiner(self.combine, rules))
 
+    def consider(self, decided: Decided) -> Decided:
+        """A decision with what a second opinion and both tiers on its task would add. No target is asked."""
+        begun = decided if self.combiner is None else self.combiner.begin(decided)
+        advised = begun if self.adviser is None else self.adviser.consider(begun)
+        return advised if self.combiner is None else self.combiner.conclude(advised, begun)
+
     def pass_on(self, exchange: Exchange, passed: Passed, caller: Sink) -> Coroutine[Any, Any, Ending]:
         """Relay a request of an undecided route. Raises `NotPermitted` if its caller may not use the target."""
         return self.dispatcher.pass_on(exchange, passed, self.pass_through[passed.route], caller)
@@ -107,13 +113,6 @@ def combine(plan: Plan, view: RequestView) -> Plan:
     """The plan for a request with `x-tandem-combine`. Raises `NotPermitted` if its caller may not ask for that."""
     check_combining(view.overrides.combine or "", rights_in(plan.rules.rights, view.caller.name))
     return plan.for_combining()
-
-
-def consider(plan: Plan, decided: Decided) -> Decided:
-    """A decision with what a second opinion and both tiers on its task would add. No target is asked."""
-    begun = decided if plan.combiner is None else plan.combiner.begin(decided)
-    advised = begun if plan.adviser is None else plan.adviser.consider(begun)
-    return advised if plan.combiner is None else plan.combiner.conclude(advised, begun)
 
 
 @dataclass(frozen=True, slots=True)
