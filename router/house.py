@@ -134,11 +134,7 @@ class House:
             return decided
         if is_long:
             prepare_count(decided.decision, state.counter)
-        if plan.adviser is None and plan.combiner is None:
-            return decided
-        begun = decided if plan.combiner is None else plan.combiner.begin(decided)
-        advised = begun if plan.adviser is None else await plan.adviser.consult(exchange, begun, live.queues)
-        return advised if plan.combiner is None else plan.combiner.conclude(advised, begun)
+        return await plan.consult(exchange, decided, live.queues) if plan.adviser or plan.combiner else decided
 
     def _dispatch(self, plan: Plan, exchange: Exchange, decided: Decided, sink: AnswerSink) -> Awaitable[Ending]:
         """Have the request served, with what its answer is to say of the decision and to carry along."""

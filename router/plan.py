@@ -26,6 +26,7 @@ from router.dispatch.dispatch import Dispatcher
 from router.dispatch.live.statistics import LiveStatistics
 from router.limits.budgets import Budgets
 from router.limits.callers import NO_LIMITS, CallerLimits
+from router.limits.queues import Queues
 from router.limits.rates import CallerRates
 from router.look.looking import Looker
 from router.look.looks import Looks
@@ -98,8 +99,14 @@ class Plan:
         rules = replace(self.rules, policies=(*self.rules.policies, *self.combiners))
         return replace(self, rules=rules, combiner=Combiner(self.combine, rules))
 
+    async def consult(self, exchange: Exchange, decided: Decided, queues: Queues) -> Decided:
+        """A decision with a second opinion, if one is worth asking for, and with what both tiers do for its task."""
+        begun = decided if self.combiner is None else self.combiner.begin(decided)
+        advised = begun if self.adviser is None else await self.adviser.consult(exchange, begun, queues)
+        return advised if self.combiner is None else self.combiner.conclude(advised, begun)
+
     def consider(self, decided: Decided) -> Decided:
-        """A decision with what a second opinion and both tiers on its task would add. No target is asked."""
+        """What `consult` would add, without asking a target."""
         begun = decided if self.combiner is None else self.combiner.begin(decided)
         advised = begun if self.adviser is None else self.adviser.consider(begun)
         return advised if self.combiner is None else self.combiner.conclude(advised, begun)
