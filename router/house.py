@@ -117,8 +117,7 @@ class House:
         session = await state.memory.recall(view, turn, alias)
         if session.origins:
             view = replace(view, origins=session.origins)
-        live = state.live
-        now = self.clock()
+        live, now = state.live, self.clock()
         statuses, turn = live.statuses(plan.targets, now), session.annotate(turn, view)
         if plan.combiner is not None:
             turn = plan.combiner.read_plan(session, turn, view)
@@ -163,9 +162,8 @@ class House:
         if named and await self.state.memory.knows(view.caller, named):
             turn = replace(turn, session=named)
         decided = plan.consider(await self._decide(plan, view, turn))
-        decision = decided.decision
-        losses = ((name, plan.dispatcher.find_losses(decided.view, name)) for name in decision.targets)
-        return {**explain(decision), "drops": {name: list(lost) for name, lost in losses if lost}}
+        losses = ((name, plan.dispatcher.find_losses(decided.view, name)) for name in decided.decision.targets)
+        return {**explain(decided.decision), "drops": {name: list(lost) for name, lost in losses if lost}}
 
     async def _read(self, arrival: Arrival, plan: Plan) -> tuple[RequestView, Turn, Plan]:
         exchange, off_loop = self.begin(arrival), self._off_loop
