@@ -60,7 +60,8 @@ def test_every_fact_on_a_page_is_what_the_code_says(subtests):
 def test_links_and_anchors_lead_somewhere(subtests):
     for page in PAGES:
         with subtests.test(page=page):
-            for link in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text(), flags=re.DOTALL)):
+            text = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text(), flags=re.DOTALL)
+            for link in re.findall(r"\]\(([^)\s]+)\)", text) + re.findall(r'\bsrc(?:set)?="([^"]+)"', text):
                 path, _, anchor = link.partition("#")
                 target = page if not path else page.parent / path
                 assert path.startswith("https://") or target.exists(), link
