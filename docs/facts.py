@@ -12,6 +12,7 @@ from typing import get_args
 
 import yaml
 from packaging.requirements import Requirement
+from tables import REFERENCE
 
 from adapters.simulated import Fault
 from router.cli import mcp_tools
@@ -175,6 +176,7 @@ FACTS: Mapping[str, Callable[[], str]] = {
     "collect-usual": lambda: str(mcp_tools.USUAL_WAIT_SECONDS),
     "collect-most": lambda: str(mcp_tools.MOST_WAIT_SECONDS),
     "conversations": lambda: f"{histories.MAX_BYTES >> 20} MiB of text, up to four times that with what was parsed of it",
+    **REFERENCE,
 }
 
 
