@@ -16,7 +16,7 @@ from router.dialects.as_sent import DIFFERENCES, Side
 from router.dialects.overrides import HEADERS
 from router.settle.kept import KeptDecision
 from router.stores.sqlite.schemas import LEDGER, tables_of
-from router.telemetry import events
+from router.telemetry import events, genai
 from router.telemetry.metric_table import TABLE as METRICS
 from router.telemetry.metric_table import Kind
 from router.wiring.registry import ADAPTERS, POLICIES
@@ -132,8 +132,8 @@ def say_default(field: object) -> str:
 
 def setting_row(setting: Setting, without: str = "") -> str:
     path, is_long = setting.path.removeprefix(without), len(setting.default) > 30
-    name = f"{path}: {setting.default}" if setting.default and not is_long else path
-    return f"`{name}` {setting.note}{f' Default: `{setting.default}`.' if is_long else ''}"
+    default = f" ({setting.default})" if setting.default and not is_long else ""
+    return f"`{path}`{default}: {setting.note}{f' Default: `{setting.default}`.' if is_long else ''}"
 
 
 NEXT = "\n\n"
@@ -167,7 +167,7 @@ def kinds(registry: Mapping[str, type], attribute: str, prefix: str) -> str:
     rows = []
     for name, kind in registry.items():
         own = [setting for setting in list_settings(getattr(kind, attribute), prefix.format(name=name)) if not setting.is_block]
-        rows += [f"**`{name}`** {' '.join(kind.__doc__.partition(NEXT)[0].split())}"]
+        rows += [f"**`{name}`**: {' '.join(kind.__doc__.partition(NEXT)[0].split())}"]
         rows += [setting_row(setting) for setting in own if not setting.path.startswith("rules.")]
     return items(rows)
 
@@ -200,11 +200,11 @@ def list_errors() -> list[tuple[str, object, str]]:
 
 
 def error_table() -> str:
-    return items((f"`{code}` ({status}) {meaning}" for code, status, meaning in list_errors()))
+    return items((f"`{code}` ({status}): {meaning}" for code, status, meaning in list_errors()))
 
 
 def header_table(headers: Mapping[str, str]) -> str:
-    return items((f"`{name}` {text}" for name, text in headers.items()))
+    return items((f"`{name}`: {text}" for name, text in headers.items()))
 
 
 def plan_differences() -> str:
@@ -222,7 +222,7 @@ def metric_tables() -> str:
     parts = []
     for kind in Kind:
         rows = (
-            f"`{metric.name}{'{' + ','.join(metric.labels) + '}' if metric.labels else ''}` {metric.help}"
+            f"`{metric.name}{'{' + ','.join(metric.labels) + '}' if metric.labels else ''}`: {metric.help}"
             for metric in METRICS
             if metric.kind is kind
         )
@@ -242,12 +242,20 @@ def list_events() -> list[tuple[str, str, str]]:
 
 def event_tables() -> str:
     levels = ("error", "warning", "info")
-    rows = {level: [f"`{name}` {what}" for name, of, what in list_events() if of == level] for level in levels}
+    rows = {level: [f"`{name}`: {what}" for name, of, what in list_events() if of == level] for level in levels}
     return re.sub(r"\n{3,}", "\n\n", "".join(f"\n\n### Level {level}{items(rows[level])}" for level in levels))
 
 
+def span_attributes() -> str:
+    return items(f"`{row.name}` ({', '.join(row.spans)}): {row.meaning}" for row in genai.ATTRIBUTES)
+
+
+def span_events() -> str:
+    return items(f"`{row.name}` ({', '.join(f'`{name}`' for name in row.attributes)}): {row.meaning}" for row in genai.EVENTS)
+
+
 def field_table(notes: Mapping[str, str]) -> str:
-    return items((f"`{name}` {note}" for name, note in notes.items()))
+    return items((f"`{name}`: {note}" for name, note in notes.items()))
 
 
 def entry_columns() -> dict[str, str]:
@@ -307,7 +315,7 @@ def say_help(action: argparse.Action) -> str:
 
 
 def common_options() -> str:
-    rows = [f"`{typed}` {what}" for typed, what in COMMON.values()]
+    rows = [f"`{typed}`: {what}" for typed, what in COMMON.values()]
     for number, option in enumerate(COMMON):
         if option in USUAL:
             rows[number] += f" Not for {', '.join(name for name in COMMANDS if option not in options_of(name)[0])}."
@@ -325,14 +333,14 @@ def commands() -> str:
             named = [f"`{option}`" for option in common if option not in USUAL]
             takes = f" Takes {', '.join(named)}." if named else ""
             parts += [f"### `tandem {name}`", f"{summary[0].upper()}{summary[1:]}.{takes}"]
-            parts += ["\n".join(f"- `{typed}` {help_text}" for typed, help_text in own)] if own else []
+            parts += ["\n".join(f"- `{typed}`: {help_text}" for typed, help_text in own)] if own else []
     return "\n\n" + "\n\n".join(parts) + "\n\n"
 
 
 def exits() -> str:
     """By command: each code with its meaning."""
     said = {name: "; ".join(f"{code} {what}" for code, what in codes.items()) for name, codes in EXITS.items()}
-    return items(f"`{name}` {meaning}" for name, meaning in said.items())
+    return items(f"`{name}`: {meaning}" for name, meaning in said.items())
 
 
 REFERENCE: Mapping[str, Callable[[], str]] = {
@@ -347,7 +355,10 @@ REFERENCE: Mapping[str, Callable[[], str]] = {
     "plan-differences": plan_differences,
     "metrics": metric_tables,
     "events": event_tables,
-    "entry-columns": lambda: items((f"`{name}` {note}" for name, note in entry_columns().items())),
+    "conventions": lambda: genai.CONVENTIONS,
+    "span-attributes": span_attributes,
+    "span-events": span_events,
+    "entry-columns": lambda: items((f"`{name}`: {note}" for name, note in entry_columns().items())),
     "decision-fields": lambda: field_table(field_notes(KeptDecision)),
     "attempt-fields": lambda: field_table(field_notes(Attempt)),
     "ledger-tables": ledger_tables,

@@ -25,10 +25,32 @@ def pages_in(entries: object) -> Iterator[str]:
             yield from pages_in(entry)
 
 
-def test_every_page_is_in_the_order_of_the_site_once():
-    settings = tomllib.loads((ROOT / "zensical.toml").read_text())["project"]
+PROJECT = tomllib.loads((ROOT / "zensical.toml").read_text())["project"]
+LISTS = {"how-it-works": ROOT / "CONTRIBUTING.md", "decisions": DOCS / "decisions" / "README.md"}
+"""Folders of pages for contributors, which are not in the menu, and the page that lists each."""
 
-    assert sorted(pages_in(settings["nav"])) == [str(page.relative_to(DOCS)) for page in PAGES]
+
+def test_every_page_is_in_the_menu_once_or_listed_for_contributors():
+    menu = sorted(pages_in(PROJECT["nav"]))
+    rest = [page for page in PAGES if str(page.relative_to(DOCS)) not in menu]
+
+    assert menu == [str(page.relative_to(DOCS)) for page in PAGES if page.parent.name not in LISTS]
+    listed = {
+        (where.parent / link).resolve() for where in LISTS.values() for link in re.findall(r"\]\(([^)#]+)\)", where.read_text())
+    }
+    assert [page for page in rest if page not in listed and page != LISTS["decisions"]] == []
+
+
+def test_every_old_address_leads_to_a_page_and_its_heading():
+    redirects = PROJECT["plugins"]["redirects"]["redirect_maps"]
+
+    assert len(redirects) >= 50
+    for old, new in redirects.items():
+        path, _, anchor = new.partition("#")
+        assert not (DOCS / old).exists(), old
+        assert (DOCS / path).exists(), new
+        headings = re.findall(r"^#+ (.+)$", (DOCS / path).read_text(), re.MULTILINE)
+        assert not anchor or anchor in {re.sub(r"[^\w-]+", "-", heading.lower()).strip("-") for heading in headings}, new
 
 
 def test_a_page_reads_on_the_site_as_it_does_in_the_repository(subtests):
@@ -53,4 +75,7 @@ def test_the_site_builds_without_a_warning(tmp_path):
     done = subprocess.run([sys.executable, "-m", "zensical", "build", "--strict"], capture_output=True, text=True, cwd=tmp_path)
 
     assert done.returncode == 0, done.stdout + done.stderr
-    assert len(list((tmp_path / "site").rglob("index.html"))) == len(PAGES)
+    built = {path.parent.relative_to(tmp_path / "site") for path in (tmp_path / "site").rglob("index.html")}
+    pages = {page.relative_to(DOCS).with_suffix("") for page in PAGES}
+    old = {Path(page).with_suffix("") for page in PROJECT["plugins"]["redirects"]["redirect_maps"]}
+    assert built == {page.parent if page.name in ("index", "README") else page for page in pages} | old

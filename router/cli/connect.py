@@ -34,7 +34,7 @@ from router.sessions.clients.codex import STORED_MODELS
 from router.telemetry.colour import GREEN, RED, paint
 
 TAKES_REST = True
-_PAGE = "docs/how-to/keep-your-plans-login.md"
+_PAGE = "docs/use/subscription.md"
 EXAMPLES = (
     "connect",
     "connect codex",
