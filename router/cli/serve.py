@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     kept = "write the log here, with three older copies of 10 MB"
     parser.add_argument("--log-file", type=Path, metavar="FILE", help=kept)
     parser.add_argument("-v", "--verbose", action="store_true", help="a line for each call, with the estimate")
-    parser.add_argument("--words", action="store_true", help="show the first 40 characters of what was typed")
+    parser.add_argument("--words", action="store_true", help="show what was typed, its first 40 characters")
     parser.add_argument(
         "--workers",
         type=read_worker_count,

@@ -27,7 +27,7 @@ def add_looking_arguments(parser: argparse.ArgumentParser, counted: str = "") ->
     form.add_argument("--json", action="store_true", help="print JSON")
     form.add_argument("--markdown", action="store_true", help="print Markdown")
     if counted:
-        number, help_text = whole_number_between(1, 100_000), f"how many {counted} (default: 20)"
+        number, help_text = whole_number_between(1, 100_000), f"how many, of {counted} (default: 20)"
         parser.add_argument("-n", "--last", type=number, default=20, metavar="N", help=help_text)
         parser.add_argument("--count", dest="last", type=number, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
 
