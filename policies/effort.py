@@ -22,11 +22,11 @@ class EffortConfig(PolicyConfig):
     highest: float = Field(default=1.2, ge=-10.0, le=10.0)
     """For `xhigh`, `max` and `ultra`."""
     plan_mode: float = Field(default=1.2, ge=-10.0, le=10.0)
-    """For a client in plan mode."""
+    """A client in plan mode."""
 
 
 class EffortPolicy:
-    """Reads reasoning effort and plan mode. `medium` and unknown efforts have no effect."""
+    """Reads reasoning effort (not `medium`) and plan mode."""
 
     name: ClassVar[str] = "effort"
     Config: ClassVar[type[PolicyConfig]] = EffortConfig
@@ -57,7 +57,7 @@ class EffortPolicy:
                 opinions.append(Lean(log_odds, f"reasoning effort was changed from {_short(before)} to {_short(effort)}"))
         elif effort not in signals.turn.usual_efforts and (log_odds := self._level(effort)):
             opinions.append(Lean(log_odds, f"reasoning effort is {effort}"))
-        if signals.turn.is_planning and self._plan_mode:
+        if signals.turn.is_planning and self._plan_mode and signals.turn.plan is None:  # else `plan_then_edit` leans for it
             opinions.append(Lean(self._plan_mode, "the client is in plan mode"))
         return tuple(opinions)
 
