@@ -37,7 +37,7 @@ class Fault(AdapterSettings):
     """Something that goes wrong, every time or now and then."""
 
     kind: Literal["queue", "loading", "rate_limit", "error", "cut", "too_long", "no_images"]
-    """queue, loading, rate_limit, error, cut, too_long or no_images."""
+    """What goes wrong."""
     when: str = ""
     """Only for bodies that contain this text."""
     every: Annotated[int, Field(ge=1)] = 1
@@ -68,7 +68,7 @@ class SimulatedSettings(AdapterSettings):
     slots: Annotated[int, Field(ge=1, le=10_000)] | None = None
     """Answers at once; others wait in line."""
     faults: tuple[Fault, ...] = ()
-    """What goes wrong."""
+    """Faults to try."""
 
     def typical_speed(self) -> Speed:
         return Speed(self.ttft_seconds, self.tokens_per_second, self.prefill_tokens_per_second)

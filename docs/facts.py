@@ -12,6 +12,7 @@ from typing import get_args
 
 import yaml
 from packaging.requirements import Requirement
+from tables import REFERENCE
 
 from adapters.simulated import Fault
 from router.cli import mcp_tools
@@ -19,7 +20,6 @@ from router.cli.key_rights import RIGHTS
 from router.config.changes import FIXED
 from router.config.key_file import CallerSettings
 from router.config.settings import field_notes
-from router.contract.words import Outcome
 from router.dialects import histories
 from router.stores.sqlite.archive import ASIDE, PLAIN
 
@@ -99,7 +99,7 @@ LEAVES: Mapping[str, tuple[str, str]] = {
         "API. Headers: the target's API key, `user-agent: tandem`, and your client's `openai-beta`, `x-client-request-id`, "
         "`anthropic-version` and `anthropic-beta`. If it fails, up to two other targets, of the other tier too unless "
         "`spill_over: false`. With `billing: plan`, the request as your client sent it, "
-        "[with its login](../reference/plans.md)",
+        "[with its login](../reference/http.md#on-a-plan)",
     ),
     "traces.endpoint": (
         "the collector",
@@ -166,10 +166,10 @@ FACTS: Mapping[str, Callable[[], str]] = {
     "rights": list_rights,
     "leaving": list_leaving,
     "files": list_files,
-    "outcomes": lambda: name_all(list(Outcome)),
     "collect-usual": lambda: str(mcp_tools.USUAL_WAIT_SECONDS),
     "collect-most": lambda: str(mcp_tools.MOST_WAIT_SECONDS),
     "conversations": lambda: f"{histories.MAX_BYTES >> 20} MiB of text, up to four times that with what was parsed of it",
+    **REFERENCE,
 }
 
 

@@ -32,19 +32,19 @@ class BoundaryConfig(PolicyConfig):
     """Keep a running turn on its tier."""
 
     failures_to_reopen: int = Field(default=3, ge=1, le=50)
-    """Failed tool calls or test runs that reopen a turn."""
+    """Failed calls or test runs that reopen a turn."""
     repeats_to_reopen: int = Field(default=4, ge=2, le=50)
-    """Repeats among ten calls, while calls fail, that also do."""
+    """Repeats among ten calls, while failing, that also do."""
     failure_seconds: float = Field(default=120.0, ge=0.0, le=86_400.0)
-    """What a wrong result costs, besides doing it again."""
+    """Cost of a wrong result, besides redoing it."""
     longest_wait_seconds: float = Field(default=20.0, ge=0.0, le=3_600.0)
     """A longer wait reopens a turn."""
     green_log_odds: float = Field(default=-0.7, ge=-10.0, le=0.0)
-    """For tests that have just passed."""
+    """Tests have just passed."""
 
 
 class BoundaryPolicy:
-    """A turn moves up on evidence and down only at a boundary: its end, or an accepted plan. Compaction stays on its tier."""
+    """A turn moves up on evidence, and down only when it ends or a plan is accepted. Compaction stays on its tier."""
 
     name: ClassVar[str] = "boundary"
     Config: ClassVar[type[PolicyConfig]] = BoundaryConfig

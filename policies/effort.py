@@ -22,11 +22,11 @@ class EffortConfig(PolicyConfig):
     highest: float = Field(default=1.2, ge=-10.0, le=10.0)
     """For `xhigh`, `max` and `ultra`."""
     plan_mode: float = Field(default=1.2, ge=-10.0, le=10.0)
-    """For a client in plan mode."""
+    """A client in plan mode."""
 
 
 class EffortPolicy:
-    """Reads reasoning effort and plan mode. `medium` and unknown efforts have no effect."""
+    """Reads reasoning effort (not `medium`) and plan mode."""
 
     name: ClassVar[str] = "effort"
     Config: ClassVar[type[PolicyConfig]] = EffortConfig

@@ -41,11 +41,11 @@ class LearnedConfig(PolicyConfig):
     strength: float = Field(default=1.0, ge=0.0, le=3.0)
     """Multiplies what the classifier says."""
     weights: str = ""
-    """A file of trained weights. Default: those that come with Tandem."""
+    """File of trained weights. Default: Tandem's."""
     nothing_asked: float = Field(default=-4.0, ge=-10.0, le=0.0)
-    """For words that ask for nothing: a greeting, thanks."""
+    """Words that ask for nothing."""
     personal: str = "personal.json"
-    """What marks taught, written by `tandem tune --apply`."""
+    """What marks taught (`tandem tune --apply`)."""
 
     paths: ClassVar[tuple[str, ...]] = ("weights", "personal")
 
@@ -76,7 +76,7 @@ class _Read(NamedTuple):
 
 
 class LearnedPolicy:
-    """Leans as the trained reading says. It is calibrated on real prompts, so the prior counts once."""
+    """Leans as the classifier says, which is calibrated on real prompts, so the prior counts once."""
 
     name: ClassVar[str] = "learned"
     Config: ClassVar[type[PolicyConfig]] = LearnedConfig

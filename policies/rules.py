@@ -28,7 +28,7 @@ class Conditions(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     words: tuple[Annotated[str, Field(min_length=1, max_length=200)], ...] = ()
-    """Whole words or phrases, one of which the person typed."""
+    """Whole words or phrases, one of them typed."""
     client: str | None = None
     """As `tandem explain` names it: codex, claude-code, …"""
     turn: Literal["ask", "follow_up", "subagent", "side", "prewarm"] | None = None
@@ -36,7 +36,7 @@ class Conditions(BaseModel):
     has: Literal["image", "file", "tools"] | None = None
     """What the request contains."""
     more_than_tokens: int | None = Field(default=None, ge=0)
-    """The prompt is longer."""
+    """Longer prompts."""
 
     @field_validator("words", mode="before", json_schema_input_type=str | tuple[str, ...])
     @classmethod
@@ -66,7 +66,7 @@ class Rule(BaseModel):
     when: Conditions
     """The conditions."""
     tier: Literal["fast", "deep"] | None = None
-    """The tier that takes it; first match wins."""
+    """The tier; first match wins."""
     lean: float | None = Field(default=None, ge=-10.0, le=10.0)
     """Log-odds to add; all matches add up."""
 
@@ -96,7 +96,7 @@ class _Facts(NamedTuple):
 
 
 class RulesPolicy:
-    """Applies your rules. They rank below every override, and yield where their tier cannot serve the request."""
+    """Applies your rules, which rank below every override and yield where their tier cannot serve."""
 
     name: ClassVar[str] = "rules"
     Config: ClassVar[type[PolicyConfig]] = RulesConfig

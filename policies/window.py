@@ -18,11 +18,11 @@ class WindowConfig(PolicyConfig):
     """Keep requests out of a target whose context window they overflow."""
 
     output_reserve_tokens: int = Field(default=RESERVE_TOKENS, ge=0, le=400_000)
-    """Most room kept free for the answer; less for a request with a lower limit."""
+    """Most room kept free for the answer."""
 
 
 class WindowPolicy:
-    """Compares the prompt, plus room for the answer, with each target's window."""
+    """Rules out targets whose window is too small."""
 
     name: ClassVar[str] = "window"
     Config: ClassVar[type[PolicyConfig]] = WindowConfig

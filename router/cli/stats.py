@@ -52,8 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--by",
         choices=(_DAY, _MONTH, *_SHOWN, _CALLER, _KIND, _LOOK),
-        help="print only this table; callers are told apart by their keys (`keys:`, or `api_key: caller`); kind: how turns on "
-        "fast ended, by what they were about and the pair of targets; look: deep's looks at what fast did (`combine.look`)",
+        help="only this table; kind: how turns on fast ended, by subject and pair of targets; look: deep's looks",
     )
 
 

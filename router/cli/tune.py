@@ -48,13 +48,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     action.add_argument(
         "--apply",
         action="store_true",
-        help="write rules and values into the config (the old file is kept), and what marks taught",
+        help="write it into the config (the old file is kept)",
     )
-    action.add_argument("--show", action="store_true", help="list what marks taught: which way, when, by how many marks")
+    action.add_argument("--show", action="store_true", help="list what marks taught")
     action.add_argument("--undo", action="store_true", help="undo what it changed: the last --apply")
-    action.add_argument("--forget", action="store_true", help="delete what marks taught (personal.json); the marks stay")
+    action.add_argument("--forget", action="store_true", help="delete what marks taught; the marks stay")
     add_old_option(parser, "--force", "anyway", action="store_true")
-    parser.add_argument("--anyway", action="store_true", help="apply even if the held-out part of your history may get worse")
+    parser.add_argument("--anyway", action="store_true", help="apply even if held-out turns may get worse")
     parser.add_argument("--json", action="store_true", help="print JSON: the result")
 
 

@@ -69,9 +69,9 @@ class CallerSettings(Settings):
     tiers: tuple[Tier, ...] = tuple(Tier)
     """Tiers that may serve it."""
     may_force: tuple[Tier, ...] = (Tier.FAST,)
-    """Tiers that it may ask for by header, model name or first line."""
+    """Tiers it may ask for by name."""
     admin: bool = False
-    """May see, mark and cancel work of all callers, read `/metrics`, reload, use files and batches, run an agent."""
+    """May see, mark and cancel others' work, reload, read `/metrics`, use files and batches, run an agent."""
     requests_per_minute: Limit | None = None
     """Requests in any minute; more get 429 `rate_limited`."""
     tokens_per_minute: Limit | None = None
@@ -85,9 +85,9 @@ class CallerSettings(Settings):
     jobs_in_flight: Limit | None = None
     """Background jobs at once; more get 429 `too_many_jobs`."""
     daily_usd: Dollars | None = None
-    """What it may spend in a day. Every target of its tiers then needs a price."""
+    """Spending a day. All its targets need a price."""
     monthly_usd: Dollars | None = None
-    """What it may spend in a month."""
+    """Spending a month."""
     keys: tuple[KeySettings, ...] = ()
     """Its keys."""
 

@@ -69,27 +69,27 @@ class ServerSettings(Settings):
     tls: ServerTlsSettings | None = None
     """Serves HTTPS instead of HTTP."""
     workers: Annotated[int, Field(ge=1, le=256)] | Literal["auto"] = 1
-    """Processes that serve; `auto`: one per core. Several need the extra `shared` and Valkey or Redis."""
+    """Processes; `auto`: one per core. Several need the extra `shared` and Valkey or Redis."""
     stop_listening_after_seconds: float = Field(default=0.0, ge=0, le=600)
-    """How long new connections are accepted after SIGTERM, while `/readyz` answers 503."""
+    """New connections after SIGTERM, while `/readyz` answers 503."""
 
 
 class KeysSettings(Settings):
     """The keys that callers need."""
 
     file: str = "keys.yaml"
-    """File of keys, written by `tandem keys`, readable by its owner only."""
+    """Written by `tandem keys`, readable by its owner only."""
 
 
 class BudgetsSettings(Settings):
     """How the budgets of keys are counted."""
 
     time_zone: str = "UTC"
-    """Where days and months begin, as in Europe/Berlin. A change applies from the next ones."""
+    """Where days and months begin, as in Europe/Berlin."""
     warn_at: float = Field(default=0.8, gt=0, le=1)
-    """Share from which a budget is nearly spent."""
+    """Share from which it is nearly spent."""
     near: NearBudget = NearBudget.LEAN
-    """`lean`: a nearly spent budget leans to fast, from 95 % on it is fast. `refuse`: decide as usual."""
+    """Nearly spent: `lean` to fast (from 95 % always), or `refuse` what the rest cannot pay."""
 
     @field_validator("time_zone")
     @classmethod
@@ -104,7 +104,7 @@ class SecondOpinionSettings(Settings):
     target: str
     """The target to ask, with its own key."""
     max_wait_seconds: float = Field(default=0.4, gt=0, le=10)
-    """How long a turn may wait for the answer."""
+    """How long a turn may wait for it."""
 
 
 class LedgerSettings(Settings):
@@ -113,9 +113,9 @@ class LedgerSettings(Settings):
     path: str | None = "tandem.db"
     """SQLite file. Empty or null: no record."""
     keep_text: bool = False
-    """Whether prompts and answers are kept."""
+    """Keep prompts and answers."""
     keep_word_hashes: bool = True
-    """Whether hashes of words are kept, which marks teach from. A word list can recover the words."""
+    """Hashes of words, which marks teach from; a word list can recover words."""
     keep_days: int = Field(default=31, ge=1, le=3_650)
     """Older entries are deleted. A monthly budget needs 31."""
 
@@ -124,9 +124,9 @@ class MetricsSettings(Settings):
     """The figures at `/metrics`, for Prometheus."""
 
     on: bool = True
-    """Whether they are counted and served."""
+    """Count and serve them."""
     callers: bool = False
-    """Whether some are counted per caller, 200 at most."""
+    """Count some per caller, 200 at most."""
     key: str | None = None
     """A key, as env:NAME, that opens `/metrics` only."""
 
@@ -137,7 +137,7 @@ class TracesSettings(Settings):
     endpoint: str | None = None
     """Its address, such as http://127.0.0.1:4318."""
     sample: float = Field(default=0.1, ge=0, le=1)
-    """Share of requests to trace, unless `traceparent` says."""
+    """Share of requests, unless `traceparent` says."""
     headers: str | None = None
     """Headers for it, as env:NAME: key=value,key=value."""
 
@@ -161,14 +161,14 @@ class AlertsSettings(Settings):
     """Where to send word when something breaks, and when it works again."""
 
     webhook: str | None = None
-    """As env:NAME: an address that takes JSON with `text`, like Slack's."""
+    """As env:NAME: takes JSON with `text`, like Slack's."""
 
 
 class DelegationSettings(Settings):
     """The coding agent of `tandem delegate --agent`."""
 
     runner: str | None = None
-    """Its command, as in codex exec --sandbox workspace-write. Absent: refused."""
+    """Its command, as in codex exec --sandbox workspace-write."""
 
     @field_validator("runner")
     @classmethod
@@ -188,7 +188,7 @@ class StoreSettings(Settings):
     """The responses that later requests continue from (`previous_response_id`)."""
 
     path: str | None = None
-    """SQLite file for responses with `store: true`, for 30 days. Without: memory, an hour."""
+    """SQLite file for `store: true`, kept 30 days. Without: memory, an hour."""
 
 
 class Config(Settings):
@@ -201,21 +201,21 @@ class Config(Settings):
     budgets: BudgetsSettings = BudgetsSettings()
     """How the budgets of keys are counted."""
     preference: Preference = Preference.BALANCED
-    """Cost of a wrong first answer from fast: `speed` little, `balanced` more, `quality` a lot."""
+    """How much a wrong first answer of fast costs: `speed`, `balanced` or `quality`."""
     spill_over: bool = True
-    """Whether a failed attempt may go to the other tier."""
+    """A failed attempt may go to the other tier."""
     subagents: Subagents = Subagents.AUTO
-    """`auto`: decided by their task. `fast`, `deep`: lean there; subagents that only search stay on fast."""
+    """`auto`: by their task. `fast`, `deep`: lean there; searches stay on fast."""
     window_of_auto: Tier = Tier.DEEP
-    """The context window that model lists report for auto: the largest of `deep` (all targets) or `fast`."""
+    """Context window listed for auto: the largest of all (`deep`) or of `fast`."""
     in_band_line: bool = True
-    """Whether a first line `tier: fast`, `deep` or `auto` in a message is obeyed."""
+    """Obey a first line `tier: fast`, `deep` or `auto` in a message."""
     models: dict[str, str | None] = Field(default_factory=dict)
-    """Names and patterns with *, mapped to auto, fast, deep or a target. `NAME: null` removes a built-in one."""
+    """Names or patterns, each mapped to auto, fast, deep or a target. `NAME: null` removes one."""
     tiers: TiersSettings
     """The two tiers and their targets."""
     pass_through: dict[PassedRoute, str] = Field(default_factory=dict)
-    """Target for each route that is relayed undecided: {embeddings: openai-fast}."""
+    """Target of routes that are relayed: {embeddings: openai-fast}."""
     decision: Economics = Economics()
     """The economics of the choice."""
     second_opinion: SecondOpinionSettings | None = None
@@ -223,9 +223,9 @@ class Config(Settings):
     combine: Combine = Combine()
     """Both tiers on one task. Off by default."""
     rules: tuple[object, ...] = Field(default=(), max_length=MAX_RULES)
-    """Your rules: {when: {words, client, turn, has, more_than_tokens}, tier: fast} or lean: 2.0."""
+    """Your rules: a condition, and a `tier` or `lean`."""
     policies: tuple[object, ...] = Field(default=SHIPPED_POLICIES, max_length=100)
-    """The policies in use. Your own: `- file: ./night.py` or `- package: night`, with `settings:`."""
+    """Those in use. Your own: `- file: ./night.py` or `- package: night`."""
     limits: Limits = Limits()
     """Limits on callers, requests and answers."""
     jobs: JobTerms = JobTerms()
@@ -235,7 +235,7 @@ class Config(Settings):
     store: StoreSettings = StoreSettings()
     """Responses that later requests continue from."""
     page: bool = True
-    """Whether browsers get the live page at `/`."""
+    """Serve the dashboard at `/`."""
     metrics: MetricsSettings = MetricsSettings()
     """Figures at `/metrics`, for Prometheus."""
     traces: TracesSettings = TracesSettings()
@@ -245,11 +245,11 @@ class Config(Settings):
     delegation: DelegationSettings = DelegationSettings()
     """The coding agent of `tandem delegate --agent`."""
     webhooks: tuple[JobWebhook, ...] = Field(default=(), max_length=20)
-    """Receivers of an event when a background job ends."""
+    """Receivers of events of background jobs."""
     shared: SharedTerms = SharedTerms()
     """What several routers share."""
     version: int | None = Field(default=None, ge=1)
-    """Release the file was written for: 4 for 0.4. Older ones refuse it."""
+    """Release it was written for: 4 for 0.4. Older ones refuse it."""
 
     @field_validator("version")
     @classmethod

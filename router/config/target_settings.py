@@ -25,29 +25,29 @@ class TargetSettings(Settings):
     """One model at one address."""
 
     name: str
-    """Its name in Tandem. Callers may ask for it as a model."""
+    """Its name in Tandem, also as a model."""
     adapter: str = "openai_http"
-    """How it is reached: one of the adapters."""
+    """How it is reached."""
     dialect: Literal["chat", "responses", "messages"] | None = None
-    """chat, responses or messages. Default: the first of its adapter."""
+    """chat, responses or messages. Default: its adapter's first."""
     base_url: str = ""
-    """Address with the version: https://host/v1. Not for litellm."""
+    """Address with version: https://host/v1. Not for litellm."""
     upstream_transport: Literal["http", "websocket"] = "http"
-    """`websocket`: one socket per session, for `dialect: responses` with `openai_http`. HTTP where refused."""
+    """`websocket`: one per session, for `dialect: responses` with `openai_http`."""
     model: str = Field(default="", max_length=200)
-    """The provider's name for it. Default: `name`. For litellm, with the provider: gemini/gemini-3.5-flash."""
+    """The provider's name for it. Default: `name`. For litellm: gemini/gemini-3.5-flash."""
     api_key: str | None = None
-    """As env:NAME, from the environment or .env. `caller` passes on the caller's own key."""
+    """As env:NAME, also from .env. `caller`: the caller's own key."""
     accepts_keys_of: tuple[Vendor, ...] = ()
-    """With `api_key: caller`, for a gateway: whose keys it takes (anthropic, openai, chatgpt)."""
+    """With `api_key: caller`, at a gateway: anthropic, openai, chatgpt."""
     billing: Literal["tokens", "plan"] = "tokens"
-    """`plan`: the caller's own plan pays, by its client's login. Needs `api_key: caller`."""
+    """`plan`: the caller's own plan pays. Needs `api_key: caller`."""
     headers: dict[str, ExtraValue] = Field(default_factory=dict, max_length=50)
-    """Headers for every request to it. Values may be env:NAME or Bearer env:NAME."""
+    """Sent with every request. Values may be env:NAME or Bearer env:NAME."""
     query: dict[str, ExtraValue] = Field(default_factory=dict, max_length=50)
-    """Query parameters for every request: {api-version: 2024-10-21}. Not for litellm."""
+    """Query parameters of every request. Not for litellm."""
     window_tokens: int = Field(default=128_000, ge=1_000, le=100_000_000)
-    """Its context window. When absent, looked up in litellm's table if installed."""
+    """Context window. Absent: looked up in litellm's table, if installed."""
     accepts: tuple[Feature, ...] = (
         Feature.TEXT,
         Feature.TOOLS,
@@ -55,26 +55,25 @@ class TargetSettings(Settings):
         Feature.JSON_SCHEMA,
         Feature.REASONING,
     )
-    """text, tools, images, files, json_schema, custom_tools, reasoning, completions, cache_control. Looked up like
-    window_tokens."""
+    """Also: images, files, completions, cache_control. Looked up likewise."""
     typical: Annotated[dict[str, float], Stated(Speed)] = Field(default_factory=dict)
     """Its usual speed, until it is measured."""
     price: Price | None = None
-    """USD per million tokens. Looked up like window_tokens. With `billing: plan`, the list price."""
+    """USD per million tokens; on a plan, the list price. Looked up likewise."""
     use_up_to: UseUpTo | None = None
-    """With `billing: plan`: per cent of its windows to use while another target can serve."""
+    """With `billing: plan`: per cent of its windows to use while others can serve."""
     quota: Quota | None = None
     """What its provider allows."""
     effort: dict[str, str] = Field(default_factory=dict)
-    """Its values for reasoning effort, by the caller's: {xhigh: high}."""
+    """Its reasoning efforts, by the caller's: {xhigh: high}."""
     timeouts: Annotated[dict[str, float], Stated(Timeouts)] = Field(default_factory=dict)
     """How long to wait for it, instead of `limits`."""
     tls: Tls | None = None
-    """Its certificate authority, and a client certificate."""
+    """Certificates."""
     options: dict[str, object] | None = None
-    """The settings of its adapter."""
+    """Settings of its adapter."""
     simulated: dict[str, object] | None = None
-    """Another name for `options`, for `adapter: simulated` only."""
+    """Another name for `options`."""
 
     @field_validator("name")
     @classmethod
@@ -120,7 +119,7 @@ class TierSettings(Settings):
     targets: tuple[TargetSettings, ...] = Field(min_length=1, max_length=100)
     """The models of this tier."""
     instructions: str = Field(default="", max_length=20_000)
-    """Text added to the system prompt, except on plans; `preset:minimal-edits` asks for the smallest change."""
+    """Added to the system prompt, except on plans. `preset:minimal-edits`: the smallest change."""
 
     @field_validator("instructions")
     @classmethod
@@ -135,4 +134,4 @@ class TiersSettings(Settings):
     fast: TierSettings
     """For quick edits."""
     deep: TierSettings
-    """For long tasks. The same settings as `tiers.fast`."""
+    """For long tasks, with the same settings."""

@@ -64,15 +64,15 @@ class LookTerms(Block, frozen=True):
     """How deep looks over what fast did."""
 
     when: Annotated[LookWhen, BeforeValidator(_as_written)] = LookWhen.OFF
-    """auto: where it should pay. always: every turn with edits and no passing test after."""
+    """auto: where it should pay. always: turns with edits and no passing test."""
     tell: LookTell = LookTell.ANSWER
     """answer: fast's answer waits for objections. later: a background job."""
     max_seconds: Annotated[float, Field(gt=0, le=600)] = 20.0
-    """How long the end of an answer waits at most."""
+    """How long an answer waits."""
     daily_usd: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 2.0
-    """What looks may cost in a day, all callers together."""
+    """Cost of looks a day, all callers together."""
     prompt: str | None = None
-    """A file with the question to deep, instead of Tandem's own."""
+    """File with the question to deep."""
     question: Annotated[str, ELSEWHERE] = ""
     """The text of `prompt`; empty: Tandem's own."""
 
@@ -83,7 +83,7 @@ class Combine(Block, frozen=True):
     plan: Annotated[bool, WithJsonSchema({"enum": [OFF, "on", False, True]})] = False
     """Deep plans; once the plan is accepted, fast edits."""
     look: Annotated[LookTerms, BeforeValidator(_as_terms), _OrWord()] = LookTerms()
-    """off, auto, always, or a block: deep looks over what fast did."""
+    """off, auto, always, or a block: deep looks over fast's work."""
 
     @property
     def is_on(self) -> bool:

@@ -55,7 +55,7 @@ class Economics(Block, frozen=True, cache_hash=True):
     """What an hour of waiting costs."""
     preference: Annotated[Preference, ELSEWHERE] = Preference.BALANCED
     hop_seconds: Annotated[float, Field(ge=0, le=600)] = 1.0
-    """What leaving the session's tier costs, besides cold caches."""
+    """What leaving the session's tier costs, besides caches."""
     quick: TurnSize = TurnSize(2, 400)
     """Expected size of a quick edit."""
     long: TurnSize = TurnSize(26, 9_000)
@@ -63,11 +63,11 @@ class Economics(Block, frozen=True, cache_hash=True):
     base_rate: Annotated[float, Field(gt=0.001, lt=0.999)] = 0.5
     """Share of long tasks among turns. `tandem tune` fits it."""
     personal_log_odds: Annotated[float, Field(ge=-3.0, le=3.0)] = 0.0
-    """Your own offset: positive leans to deep, negative to fast. `tandem tune` fits it."""
+    """Your offset: positive leans to deep. `tandem tune` fits it."""
     personal: bool = True
-    """Whether an offset for each caller, at most 0.25, is learned from its turns."""
+    """Learn an offset for each caller, at most 0.25."""
     fitted_to: str = ""
-    """Weights that both were fitted to, by `tandem tune`. Omit it for values of your own."""
+    """Weights that `tandem tune` fitted these to. Omit it for your own values."""
     usd_per_second: Annotated[float, ELSEWHERE] = 0.0
     prior: Annotated[float, ELSEWHERE] = 0.0
 

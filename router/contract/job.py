@@ -46,11 +46,11 @@ class JobTerms(Block, frozen=True):
     most_queued: Annotated[int, Field(ge=1, le=100_000)] = 200
     """Waiting jobs; more get 429 `too_many_jobs`."""
     max_disk_mb: Annotated[int, Field(ge=100)] = 4_096
-    """Disk for jobs; when full, new ones get 429 `too_many_jobs`."""
+    """Disk; when full, likewise."""
     deadline_seconds: Seconds = 14_400.0
     """For a whole job."""
     keep_hours: Annotated[float, Field(gt=0, le=720)] = 24.0
-    """How long an ended job is kept, with its texts."""
+    """How long ended jobs are kept, with texts."""
     takes_agents: Annotated[bool, ELSEWHERE] = False
     """Whether an admin's agent may keep its work as a job (`delegation.runner`)."""
     share: Annotated[float, ELSEWHERE] = 1.0

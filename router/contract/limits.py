@@ -17,13 +17,13 @@ class Limits(Block, frozen=True):
     max_header_bytes: Annotated[int, Field(ge=1_024)] = 32_768
     """Their size."""
     max_in_flight: Annotated[int, Field(ge=1)] = 1_024
-    """Concurrent requests; more get 503. Each takes about 23 KB and two file handles."""
+    """Concurrent requests, of about 23 KB and two file handles; more get 503."""
     share: Annotated[float, Field(ge=0.5, le=1)] = 0.875
-    """Share of requests, WebSockets and jobs that one caller may have; 1: all. More get 429."""
+    """Share of requests, WebSockets and jobs for one caller; more get 429."""
     header_timeout_seconds: Seconds = 10.0
-    """For a request's headers to arrive."""
+    """For a request's headers."""
     body_timeout_seconds: Seconds = 30.0
-    """For its body to arrive, plus the time its size allows."""
+    """For its body, plus the time its size allows."""
     min_body_bytes_per_second: Annotated[int, Field(ge=1)] = 8_192
     """Slower bodies are refused."""
     write_idle_timeout_seconds: Seconds = 60.0
@@ -41,9 +41,9 @@ class Limits(Block, frozen=True):
     max_sockets: Annotated[int, Field(ge=0)] = 1_000
     """Concurrent WebSockets; more get 426. 0: none."""
     max_connections_per_address: Annotated[int, Field(ge=1)] = 256
-    """Connections from one IPv4 address or IPv6 /64. Raise it behind a proxy."""
+    """From one IPv4 address or IPv6 /64. Raise it behind a proxy."""
     max_memory_mb: Annotated[int, Field(ge=100)] | None = None
-    """Above this, new requests get 503 until memory is below 90 % of it."""
+    """Above this, new requests get 503."""
     max_response_bytes: Annotated[int, Field(ge=1_024)] = 67_108_864
     """Largest answer that is not streamed."""
     keep_alive_seconds: Annotated[float, ELSEWHERE] = 75.0

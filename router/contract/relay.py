@@ -59,9 +59,9 @@ class Tls(Block, frozen=True, cache_hash=True):
     """How a target's TLS differs from the machine's default."""
 
     ca_file: str | None = None
-    """PEM file of certificate authorities to trust."""
+    """PEM file of authorities to trust."""
     client_cert: str | None = None
-    """PEM file with a client certificate and its key."""
+    """PEM file with certificate and key."""
 
 
 class UpstreamRequest(Struct, frozen=True):

@@ -58,9 +58,9 @@ class ValkeyTerms(_StoreTerms, frozen=True):
     url: Secret
     """As env:NAME: redis://user:password@host:6379/0, rediss://… for TLS, unix:///path."""
     timeout_ms: Annotated[int, Field(ge=20, le=10_000)] = 250
-    """For a command. Then the server counts as unavailable until a probe succeeds."""
+    """For a command; then it counts as unavailable."""
     prefix: Name = "tandem"
-    """How names of keys and channels begin."""
+    """Of keys and channels."""
 
 
 class PostgresTerms(_StoreTerms, frozen=True):
@@ -71,7 +71,7 @@ class PostgresTerms(_StoreTerms, frozen=True):
     timeout_ms: Annotated[int, Field(ge=50, le=60_000)] = 500
     """For a statement or a connection."""
     connections: Annotated[int, Field(ge=2, le=100)] = 4
-    """Connections of a router at most, and one that copies the ledger."""
+    """At most, and one that copies the ledger."""
 
     # One connection listens for jobs, and one copies the ledger. Jobs and responses share the others equally.
 
@@ -97,15 +97,15 @@ class SharedTerms(Block, frozen=True):
     """What several routers share (`shared:`)."""
 
     replica: Annotated[Name, WrapValidator(_own_name)] = ""
-    """This router's name in the ledger and on pages. Default: its machine's, with a random end."""
+    """Router's name. Default: its machine's, with a random end."""
     valkey: ValkeyTerms | None = None
-    """Server for sessions, limits, repeated requests and live figures."""
+    """Server for sessions, limits, repeated requests, live figures."""
     postgres: PostgresTerms | None = None
-    """Database for stored responses, a copy of the ledger, and jobs."""
+    """Database for responses, jobs and a copy of the ledger."""
     secret: Secret | None = None
-    """As env:NAME: 32 bytes or more, equal on every router. Signs what clients carry."""
+    """As env:NAME: 32 bytes or more, equal on all routers."""
     on_store_outage: OnStoreOutage = OnStoreOutage.SHARE
-    """Limits without Valkey: `share` (each its part), `stop` (nothing limited), `open` (each for itself)."""
+    """Limits without Valkey: `share` (its part), `stop` (none), `open` (by itself)."""
     worker: Annotated[int, ELSEWHERE] = 0
     """Which of the workers of one machine this is, from 1; 0 where a router is one process. `replica` ends with it then."""
 

@@ -27,22 +27,22 @@ class Speed(NamedTuple):
     """As configured (`typical`), or as measured."""
 
     ttft_seconds: Annotated[float, Field(ge=0, le=600)]
-    """Time to first token for a short prompt. Default: 0.3 on fast, 1.2 on deep."""
+    """To the first token. Default: 0.3 on fast, 1.2 on deep."""
     tokens_per_second: Annotated[float, Field(gt=0, le=100_000)]
-    """How fast it writes. Default: 600 on fast, 70 on deep."""
+    """Written. Default: 600 on fast, 70 on deep."""
     prefill_tokens_per_second: Annotated[float, Field(gt=0)]
-    """How fast it reads an uncached prompt. Default: 20000 on fast, 10000 on deep."""
+    """Read. Default: 20000 on fast, 10000 on deep."""
 
 
 class PriceStep(Block, frozen=True):
     """USD per million tokens for requests with a long prompt, applied to all of a request's tokens."""
 
     above_tokens: Annotated[int, Field(ge=LEAST_STEP_TOKENS)]
-    """Applies to longer prompts than this."""
+    """For longer prompts than this."""
     input: Dollars
-    """Of prompt tokens."""
+    """Prompt."""
     output: Dollars
-    """Of tokens of the answer."""
+    """Answer."""
     cached_input: Dollars | None = None
     """Default: in proportion to `input`."""
     cache_write: Dollars | None = None
@@ -61,15 +61,15 @@ class Price(Block, frozen=True, cache_hash=True):
     """USD per million tokens. Without a price, cost is unknown, not 0."""
 
     input: Dollars
-    """Of prompt tokens."""
+    """Prompt."""
     output: Dollars
-    """Of tokens of the answer."""
+    """Answer."""
     cached_input: Dollars | None = None
-    """Of prompt tokens read from its cache. Default: `input`."""
+    """Read from its cache. Default: `input`."""
     cache_write: Dollars | None = None
-    """Of prompt tokens written to its cache. Default: `input`."""
+    """Written to its cache. Default: `input`."""
     cache_minutes: Annotated[float, Field(ge=0, le=10_080)] = 5.0
-    """How long a cached prompt stays warm."""
+    """How long its cache stays warm."""
     steps: Annotated[tuple[PriceStep, ...], AfterValidator(_from_short_to_long)] = ()
     """Higher prices for longer prompts."""
 
@@ -134,9 +134,9 @@ class Timeouts:
     connect_seconds: Seconds
     """To open a connection."""
     first_byte_seconds: Seconds
-    """To the first byte of an answer, streamed or not."""
+    """To the first byte, streamed or not."""
     stall_seconds: Seconds
-    """Between two events of a stream. Comments do not count."""
+    """Between two events of a stream."""
     bounds_whole_answers: Annotated[bool, ELSEWHERE] = False
     """Whether `first_byte_seconds` bounds answers in one piece too: only if configured for this target."""
 
@@ -147,11 +147,11 @@ class Quota(Block, frozen=True):
     requests_per_minute: Annotated[int, Field(gt=0)] | None = None
     """Requests in any minute."""
     tokens_per_minute: Annotated[int, Field(gt=0)] | None = None
-    """Tokens in any minute, of prompts and answers together."""
+    """Tokens in any minute, prompts and answers together."""
     in_flight: Annotated[int, Field(gt=0)] | None = None
     """Requests at once."""
     max_wait_seconds: Annotated[float, Field(ge=0)] | None = None
-    """How long a request may wait for it, then another target or 429. Default: its deadline."""
+    """Longest wait; then another target or 429. Default: the deadline."""
 
 
 @dataclass(frozen=True, slots=True)

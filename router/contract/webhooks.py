@@ -30,12 +30,12 @@ class JobWebhook(Block, frozen=True):
     """An address that gets an event when a background job ends."""
 
     url: str
-    """Where events are sent, by POST. No redirects."""
+    """Where events are sent, without redirects."""
     secret: Annotated[
         tuple[Secret, ...], Field(min_length=1, max_length=4), BeforeValidator(_listed), WithJsonSchema(_ONE_OR_MORE)
     ]
-    """Signs events, as env:NAME; whsec_… is base64. While it changes, a list of both."""
+    """Signs events, as env:NAME (whsec_…: base64). While it changes, a list."""
     events: Annotated[tuple[JobEvent, ...], Field(min_length=1)] = tuple(JobEvent)
     """Which ends are sent."""
     allow_private: bool = False
-    """Whether it may be in a private network or on this machine."""
+    """May be on this machine or a private network."""

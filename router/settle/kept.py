@@ -32,7 +32,7 @@ class KeptDecision(Struct, frozen=True, omit_defaults=True):
     v: int
     """Version of this form: 3."""
     tier: Tier
-    """The tier decided on. The column is of the target that served."""
+    """The tier decided on."""
     targets: tuple[str, ...]
     """Its open targets, cheapest first."""
     decided_by: str
@@ -64,20 +64,20 @@ class KeptDecision(Struct, frozen=True, omit_defaults=True):
     combining: str = ""
     """`plan`, `look:auto` or `plan,look:always`."""
     look: LookEnd | None = None
-    """Deep's look: target, end, objections, seconds, cost (part of the request's)."""
+    """Deep's look: target, end, objections, seconds, cost."""
     look_before: str = ""
     """Objections to the previous turn: `acted on` or `waved off`."""
     edits: int = 0
     """Earlier calls of the turn that changed a file."""
     shadow: Mapping[str, float] = {}
-    """Plans used too quickly, and the share of list price applied; nobody pays it."""
+    """Plans used too quickly, and the share of list price applied."""
     fast: Projection | None = None
-    """The cheapest open fast target: name, wait, seconds if quick, more if long, USD likewise, price known, learned ratios of
-    calls and output, quick cold seconds."""
+    """Cheapest open fast target: name, wait; seconds and USD if quick, and more if long; price known; learned ratios; quick
+    cold seconds."""
     deep: Projection | None = None
     """The cheapest open deep target, likewise."""
     redo: Redo | None = None
-    """Cost of a wrong first answer: chance if quick, if long, seconds and USD likewise, turns learned from, their subject."""
+    """Cost of a wrong first answer: chances, seconds and USD likewise; turns learned from, their subject."""
     redo_factor: float = 0.0
     """Version 2 only, instead of `redo`."""
     has_other_fast: bool = False
