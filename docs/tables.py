@@ -52,7 +52,7 @@ EXITS = {
         2: "wrong usage, an old name that is gone, or a faulty config",
         130: "Ctrl-C",
     },
-    "check": {1: "a problem was found with `--live` or `--migrate`"},
+    "check": {1: "something is to fix", 2: "`tandem serve` would refuse to start"},
     "connect --run, run": {126: "the command could not start", 127: "it was not found", "other": "the command's own"},
     "delegate --wait, jobs": {1: "the job is missing, incomplete, failed or cancelled"},
     "eval": {1: "below `--min-auroc`"},
