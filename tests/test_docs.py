@@ -87,6 +87,14 @@ def test_every_fact_on_a_page_is_what_the_code_says(subtests):
         facts.fill("<!-- fact nobody-knows -->1<!-- end -->")
 
 
+def test_limits_and_times_on_pages_are_those_of_the_code(subtests):
+    for page, said in facts.STATED.items():
+        with subtests.test(page=page):
+            text = " ".join((ROOT / "docs" / page).read_text().split())
+
+            assert [words for words in said() if words not in text] == []
+
+
 def test_links_and_anchors_lead_somewhere(subtests):
     for page in PAGES:
         with subtests.test(page=page):
