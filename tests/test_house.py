@@ -30,7 +30,7 @@ LEVELS = {
     "settle": ("contract", "dialects", "telemetry", "decide"),
     "second_opinion": ("contract", "dialects", "telemetry", "loop", *MIDDLE, "limits"),
     "look": ("contract", "dialects", "telemetry", "loop", *MIDDLE, "limits", "combine"),
-    "combine": ("contract", "decide", "limits", "sessions", "second_opinion"),
+    "combine": ("contract", "decide", "sessions"),
     "plan": ("contract", "dialects", "telemetry", "loop", *MIDDLE, "limits", "second_opinion", "combine", "look"),
     "house": ("contract", "dialects", "telemetry", "loop", *MIDDLE, "settle", "plan"),
     "edge": ("contract", "dialects", "telemetry", "loop", *MIDDLE, "plan", "house"),
