@@ -99,11 +99,13 @@ def is_planning(view: RequestView, marks: PlanMarks, look_back: int = _QUICK_LOO
         return view.system.startswith(marks.planners)
     if marks.read_field is not None and (said := marks.read_field(view.body)) is not None:
         return said
-    items, messages = view.conversation.items, view.conversation.messages
+    conversation = view.conversation
+    items, messages = conversation.items, conversation.messages
     for index in range(len(items))[: -1 - look_back : -1]:
         role = items[index].get("role")  # type: ignore[union-attr]  # objects, or refused before
         if role == "user":
-            if not marks.block_tag or (len(messages[index].texts) == 1 and not messages[index].results):
+            message = messages[index]
+            if (len(message.texts) == 1 and not message.results) or not marks.block_tag:
                 continue
         elif role not in _OWN_ROLES:
             continue
