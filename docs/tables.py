@@ -30,35 +30,34 @@ ANSWERS = {
     "x-request-id": "For OpenAI's SDKs: the target's id, or the one above.",
     "request-id": "For Anthropic's SDKs.",
     "x-tandem-tier": "The tier that served.",
-    "x-tandem-target": "The target that served; `queued` if a stream began before that was known.",
+    "x-tandem-target": "The target that served; `queued` if not yet known.",
     "x-tandem-because": "Why, in one ASCII sentence; failed attempts first.",
     "x-tandem-score": "Chance that the turn is a long task, 0 to 1.",
-    "x-tandem-overhead-ms": "Tandem's own milliseconds before the first upstream call.",
+    "x-tandem-overhead-ms": "Tandem's own milliseconds.",
     "x-tandem-replayed": "`true` for an answer repeated by `idempotency-key`.",
     "x-tandem-dropped": "What the request [lost](../decide/translation.md#what-is-dropped), or a budget's cap on the answer.",
-    "x-tandem-budget": "Spent share of the day's or month's budget, as in `0.82; left_usd=0.0899; period=day`.",
+    "x-tandem-budget": "Spent share of the budget: `0.82; left_usd=0.0899; period=day`.",
     "x-tandem-jobs": "Up to eight ended, uncollected jobs of the session: `resp_ab12=completed`.",
     "x-tandem-explain": "The decision as JSON, with `x-tandem-explain: full`.",
     "allow": "On a 405: the route's methods.",
     "www-authenticate": "On a 401: `Bearer`.",
-    "x-ratelimit-limit-requests": "The key's requests a minute, or the target's without keys; also `-remaining-`, `-reset-`, "
-    "`-tokens`.",
+    "x-ratelimit-limit-requests": "The key's or target's limit a minute; also `-remaining-`, `-reset-`, `-tokens`.",
     "anthropic-ratelimit-requests-limit": "On `/v1/messages`, also `-remaining`, `-reset` (a moment).",
 }
 EXITS = {
     "any": {
         0: "it did what was asked",
-        1: "it could not: missing, unreachable or refused",
-        2: "wrong usage, an old name that is gone, or a faulty config",
+        1: "it could not",
+        2: "wrong usage, or a faulty config",
         130: "Ctrl-C",
     },
-    "check": {1: "a problem was found with `--live` or `--migrate`"},
+    "check": {1: "something is to fix", 2: "`tandem serve` would refuse to start"},
     "connect --run, run": {126: "the command could not start", 127: "it was not found", "other": "the command's own"},
-    "delegate --wait, jobs": {1: "the job is missing, incomplete, failed or cancelled"},
+    "delegate --wait, jobs": {1: "the job is missing or not complete"},
     "eval": {1: "below `--min-auroc`"},
     "keys test": {1: "the key is refused"},
     "service status, status": {1: "no router answers"},
-    "stop": {1: "none runs, or it did not end within 15 minutes"},
+    "stop": {1: "none runs, or 15 minutes were not enough"},
 }
 COMMON = {
     "--config": ("--config FILE", "default: `$TANDEM_CONFIG`, `./config.yaml`, the running router's, the user's config "
@@ -173,7 +172,7 @@ def kinds(registry: Mapping[str, type], attribute: str, prefix: str) -> str:
 
 
 def keys() -> str:
-    named = Setting("callers", "", "By name: letters, digits and `. _ @ + -`.")
+    named = Setting("callers", "", "By name (letters, digits, `._@+-`).")
     return items(map(setting_row, [named, *list_settings(key_file.CallerSettings, "callers.NAME.")]))
 
 
@@ -212,10 +211,11 @@ def plan_differences() -> str:
     parts = []
     for side, title in ((Side.REQUEST, "request"), (Side.ANSWER, "answer")):
         of_side = [row for row in DIFFERENCES if row.side is side]
+        whole = [f"{row.what[0].upper()}{row.what[1:]}." for row in of_side if not (row.headers and "header" in row.what)]
         names = sorted({name for row in of_side for name in row.headers.split()})
-        kept = f"Headers kept from the {title}: {', '.join(f'`{name}`' for name in names)}."
-        parts += [f"Of {title}s:", items([*(f"{row.what[0].upper()}{row.what[1:]}." for row in of_side), kept])]
-    return re.sub(r"\n{3,}", "\n\n", "\n\n".join(parts)) + "\n\n"
+        kept = f"Not passed on: {', '.join(f'`{name}`' for name in names)}."
+        parts += [f"\n\nOf {title}s:", items([*whole, kept])]
+    return re.sub(r"\n{3,}", "\n\n", "".join(parts))
 
 
 def metric_tables() -> str:

@@ -53,6 +53,30 @@ def test_every_old_address_leads_to_a_page_and_its_heading():
         assert not anchor or anchor in {re.sub(r"[^\w-]+", "-", heading.lower()).strip("-") for heading in headings}, new
 
 
+def headings_of(page: Path) -> list[str]:
+    return re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL), re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        *("alerts", "budget", "dashboard", "docker", "install", "milliseconds", "models", "plan", "savings", "stop"),
+        *("subscription", "teams", "webhooks"),
+    ],
+)
+def test_a_newcomers_word_is_a_title_or_a_heading_of_a_page_that_the_menu_has(word):
+    """The menu is on every page: one click, and one more on the contents of the page."""
+    pages = [DOCS / page for page in pages_in(PROJECT["nav"]) if not page.startswith("reference/")]
+
+    assert any(re.search(rf"\b{word}s?\b", heading, re.IGNORECASE) for page in pages for heading in headings_of(page))
+
+
+def test_the_changelog_can_be_shown_on_the_site():
+    """Its page includes it, and a relative link would lead elsewhere there."""
+    assert (DOCS / "changelog.md").read_text() == '{% include-markdown "../CHANGELOG.md" %}\n'
+    assert re.findall(r"\]\((?!https:)", (ROOT / "CHANGELOG.md").read_text()) == []
+
+
 def test_a_page_reads_on_the_site_as_it_does_in_the_repository(subtests):
     """The site's Markdown is stricter: what belongs to an item is indented by four, and a list begins after an empty line."""
     for page in PAGES:
@@ -70,7 +94,8 @@ def test_a_page_reads_on_the_site_as_it_does_in_the_repository(subtests):
 def test_the_site_builds_without_a_warning(tmp_path):
     pytest.importorskip("zensical", reason="the docs site's builder is not installed: make setup")
     shutil.copytree(DOCS, tmp_path / "docs")
-    shutil.copy(ROOT / "zensical.toml", tmp_path)
+    for name in ("zensical.toml", "CHANGELOG.md"):
+        shutil.copy(ROOT / name, tmp_path)
 
     done = subprocess.run([sys.executable, "-m", "zensical", "build", "--strict"], capture_output=True, text=True, cwd=tmp_path)
 
@@ -78,4 +103,9 @@ def test_the_site_builds_without_a_warning(tmp_path):
     built = {path.parent.relative_to(tmp_path / "site") for path in (tmp_path / "site").rglob("index.html")}
     pages = {page.relative_to(DOCS).with_suffix("") for page in PAGES}
     old = {Path(page).with_suffix("") for page in PROJECT["plugins"]["redirects"]["redirect_maps"]}
+    texts = [path.read_text() for path in (tmp_path / "site").rglob("*.html")]
+    assert [
+        text for text in texts if re.search(r"<(?:script|img|link|source)[^>]+(?:src|href|srcset)=\"?(?:https?:)?//", text)
+    ] == []
+    assert "Before you upgrade" in (tmp_path / "site" / "changelog" / "index.html").read_text()
     assert built == {page.parent if page.name in ("index", "README") else page for page in pages} | old
