@@ -327,7 +327,7 @@ def common_options() -> str:
     rows = [f"`{typed}`: {what}" for typed, what in COMMON.values()]
     for number, option in enumerate(COMMON):
         if option in USUAL:
-            rows[number] += f" Not for {', '.join(name for name in COMMANDS if option not in options_of(name)[0])}."
+            rows[number] += f". Not for {', '.join(name for name in COMMANDS if option not in options_of(name)[0])}."
     return items(rows)
 
 

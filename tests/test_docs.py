@@ -297,13 +297,28 @@ def test_every_word_of_the_glossary_has_a_meaning_and_stands_in_order():
     assert words == sorted(words)
 
 
-def test_the_readme_names_every_override_and_both_commands():
+def test_the_readme_is_short_and_names_every_override_and_both_commands():
     readme = (ROOT / "README.md").read_text()
 
+    assert len(readme.split()) <= 650
     assert "make serve" in readme
     assert "make test" in readme
     for name in tables.HEADERS:
         assert name in readme
+
+
+def test_the_readme_states_the_figures_of_the_pages_that_it_links_to():
+    readme = (ROOT / "README.md").read_text()
+    savings, speed, translation = (
+        (ROOT / "docs" / "decide" / f"{name}.md").read_text() for name in ("savings", "speed", "translation")
+    )
+    clients = re.search(r"<!-- clients -->\n\n.*\n.*\n((?:\|.*\n)+)", translation)[1]
+
+    for page, figures in ((savings, ("52 of 55", "0.63", "95 %", "70 %")), (speed, ("1.0 ms", "3.2 ms", "0.04 ms"))):
+        for figure in figures:
+            assert figure in page
+            assert figure in readme
+    assert f"{len(clients.splitlines())} clients and SDKs" in readme
 
 
 def test_the_version_is_the_same_wherever_it_is_written():
