@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from router.cli import COMMANDS, GROUPS, RENAMED, fill_parser
+from router.cli import COMMANDS, GROUPS, fill_parser
+from router.cli.key_rights import RIGHTS
 from router.config import key_file, models
 from router.config.settings import field_notes, fields_of, inner_block
 from router.contract import errors
@@ -67,11 +68,15 @@ COMMON = {
     "--key-env": ("--key-env NAME", "variable with your key for the router"),
     "--json": ("--json", "print JSON; what streams, a line per event"),
     "--since": ("--since WHEN", "`30m`, `2h`, `7d`, or a day: `2026-11-01` (default: all)"),
+    "--ledger": ("--ledger FILE", "read the ledger (default: `ledger.path`)"),
+    "--markdown": ("--markdown", "print Markdown"),
     "--yes": ("-y, --yes", "do not ask"),
     "--print": ("--print", "print what would be written"),
     "--no-ledger": ("--no-ledger", "write no record to disk"),
 }  # fmt: skip
 """Options of several commands, by what a command calls them."""
+SETTING_OF = {right.setting: right.setting for right in RIGHTS}
+"""Options of `tandem keys` that set what the key file says."""
 USUAL = ("--config", "--json")
 """Those that most commands take."""
 TABLES = {
@@ -154,7 +159,7 @@ def settings() -> str:
     parts = ["\n\n## Without a block", items(map(setting_row, blocks.pop("")))]
     for name, (block, *rows) in blocks.items():
         own = [setting for setting in rows if not setting.path.startswith(TARGETS)]
-        parts += [f"## `{name}`\n\n{block.note}", items(map(setting_row, own))]
+        parts += [f"## `{name}`", block.note if re.search(r"Absent|Off", block.note) else "", items(map(setting_row, own))]
         if len(own) < len(rows):
             of_target = [setting for setting in rows if setting.path.startswith(TARGETS)]
             parts += ["## Targets\n\nEach of `tiers.fast.targets[]` and `tiers.deep.targets[]`:"]
@@ -247,7 +252,10 @@ def event_tables() -> str:
 
 
 def span_attributes() -> str:
-    return items(f"`{row.name}` ({', '.join(row.spans)}): {row.meaning}" for row in genai.ATTRIBUTES)
+    """By the spans that have them."""
+    spans = dict.fromkeys(row.spans for row in genai.ATTRIBUTES)
+    rows = {of: items(f"`{row.name}`: {row.meaning}" for row in genai.ATTRIBUTES if row.spans == of) for of in spans}
+    return "".join(f"\n\nOn {', '.join(of)}:{listed}" for of, listed in rows.items()).replace("\n\n\n\n", "\n\n")
 
 
 def span_events() -> str:
@@ -297,7 +305,8 @@ def options_of(name: str) -> tuple[list[str], list[tuple[str, str]]]:
         if known is not None:
             common.append(known)
         else:
-            own.append((say_argument(action), say_help(action)))
+            setting = SETTING_OF.get(action.dest if name == "keys" else "")
+            own.append((say_argument(action), f"`{setting}`" if setting else say_help(action)))
     return common, own
 
 
@@ -318,7 +327,7 @@ def common_options() -> str:
     rows = [f"`{typed}`: {what}" for typed, what in COMMON.values()]
     for number, option in enumerate(COMMON):
         if option in USUAL:
-            rows[number] += f" Not for {', '.join(name for name in COMMANDS if option not in options_of(name)[0])}."
+            rows[number] += f". Not for {', '.join(name for name in COMMANDS if option not in options_of(name)[0])}."
     return items(rows)
 
 
@@ -332,7 +341,7 @@ def commands() -> str:
             common, own = options_of(name)
             named = [f"`{option}`" for option in common if option not in USUAL]
             takes = f" Takes {', '.join(named)}." if named else ""
-            parts += [f"### `tandem {name}`", f"{summary[0].upper()}{summary[1:]}.{takes}"]
+            parts += [f"### {name}", f"{summary[0].upper()}{summary[1:]}.{takes}"]
             parts += ["\n".join(f"- `{typed}`: {help_text}" for typed, help_text in own)] if own else []
     return "\n\n" + "\n\n".join(parts) + "\n\n"
 
@@ -365,6 +374,5 @@ REFERENCE: Mapping[str, Callable[[], str]] = {
     "common-options": common_options,
     "commands": commands,
     "exits": exits,
-    "old-commands": lambda: ", ".join(f"`tandem {old}` → `{new}`" for old, (new, _) in RENAMED.items()),
 }
 """Facts that only pages of the reference state."""

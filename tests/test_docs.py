@@ -49,13 +49,13 @@ def test_the_reference_names_everything_that_the_code_has(subtests):
     settings |= {
         setting.path.removeprefix("rules.") for listed in (*policies, *adapters) for setting in listed if not setting.is_block
     }
-    commands = {f"tandem {name}": tables.fill(name) for name in COMMANDS}
+    commands = {name: tables.fill(name) for name in COMMANDS}
     options = {option for parser in commands.values() for option in shown_options(parser)}
     columns = {name for table, of in tables.tables_of(tables.LEDGER).items() for name in (table, *of)}
     fields = {*tables.KeptDecision.__struct_fields__, *tables.Attempt.__struct_fields__, *tables.Line.__struct_fields__}
     names = {
         "config": settings | tables.POLICIES.keys() | tables.ADAPTERS.keys() | tables.models.SHIPPED_MODELS.keys(),
-        "cli": commands.keys() | options | {f"tandem {old}" for old in RENAMED},
+        "cli": commands.keys() | options,
         "http": tables.HEADERS.keys() | tables.ANSWERS.keys(),
         "errors": {code for code, *_ in tables.list_errors()},
         "metrics": {metric.name for metric in tables.METRICS} | {name for name, *_ in tables.list_events()},
@@ -66,6 +66,7 @@ def test_the_reference_names_everything_that_the_code_has(subtests):
         with subtests.test(page=page):
             told = set(re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", REFERENCE[page], flags=re.DOTALL)))
             told |= {word for text in told for word in re.split(r"[ ,{(]+", text)}
+            told |= set(re.findall(r"^### (\w+)$", REFERENCE[page], re.MULTILINE))
 
             assert known - told == set()
 
