@@ -93,6 +93,8 @@ def because_estimate(
         elif not pointing and (lean.log_odds > 0) is is_deep and abs(lean.log_odds) >= _TOLD_LOG_ODDS:
             pointing = lean.because
     flip = flip_of(weighing, score, worth).score if score < _EVEN else None
+    if flip is not None and (score > flip) is not is_deep:
+        flip = None  # above it fast serves: it writes so much faster that a long task would be done sooner there
     is_compaction = looks is None and signals.turn.kind is TurnKind.COMPACTION
     sentence = first = _UNKNOWN_SESSION if is_compaction else say_looks(looks, score, flip)
     if pointing:

@@ -24,12 +24,13 @@ def say(
     why: str = "",
     redo: Redo | None = None,
     deep_seconds: float = 1.0,
+    deep_slope: float = 1.0,
     kind: TurnKind = TurnKind.ASK,
 ) -> str:
     held = tuple(("p", lean) for lean in sorted(leans, key=lambda lean: -abs(lean.log_odds)))
     waits = {Tier.FAST: fast_wait, Tier.DEEP: deep_wait}
     fast = Projection(Tier.FAST, fast_wait, 1.0, 1.0, 0.0, 0.0, False)
-    deep = Projection(Tier.DEEP, deep_wait, deep_seconds, 1.0, 0.0, 0.0, False)
+    deep = Projection(Tier.DEEP, deep_wait, deep_seconds, deep_slope, 0.0, 0.0, False)
     score = 1 / (1 + math.exp(-sum(lean.log_odds for lean in leans)))
     statuses = [replace(stand(make_target(side, side), waits[side]), wait_because=why) for side in Tier]
     signals = make_signals(*statuses, kind=kind, tokens=100_000, position=SessionPosition(tier, warm={tier: warm}))
@@ -87,6 +88,16 @@ def test_a_quick_look_on_deep_is_told_with_the_chance_from_which_on_deep_serves(
     told = say(Tier.DEEP, looks, redo=redo, deep_seconds=3.0)
 
     assert told == "looks like a quick edit; 17 % chance of a long task, and fast takes what is under 14 %"
+
+
+def test_a_chance_above_which_fast_serves_is_not_told_as_the_one_below_which_it_does():
+    free = Redo(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+
+    told = say(Tier.DEEP, LOOKS_QUICK, redo=free, deep_seconds=0.5, deep_slope=11.0)  # as quick on both from 5 % on
+
+    assert told == "looks like a quick edit: rename; fast would not be done much sooner"
+    may_be = Lean(-1.0, "may be long: tests", names_turn=True)
+    assert say(Tier.FAST, may_be, redo=free, deep_seconds=0.5, deep_slope=11.0) == "may be long (27 %): tests"
 
 
 def test_a_warm_cache_is_told_where_it_goes_against_the_looks():
