@@ -227,7 +227,9 @@ def main() -> int:
     for kind, thousands in found.kinds.items():
         helped = f"  helper processes {us:,.0f} µs" if (us := found.helpers_us[kind]) else ""
         print(f"{kind:36} {thousands:9,.0f} thousand  {thousands / found.kinds[REPEATED]:6.2f}{helped}")
-    print(f"{f'relayed piece, {CALLERS} streams':36} {found.piece:9,.1f} thousand  {found.piece / found.burst.loop:6.4f} of the loop's request")
+    print(
+        f"{f'relayed piece, {CALLERS} streams':36} {found.piece:9,.1f} thousand  {found.piece / found.burst.loop:6.4f} of the loop's request"
+    )
     loop, others = found.burst
     print(f"{f'600 B, {CALLERS} callers: the loop':36} {loop:9,.0f} thousand")
     print(f"{f'600 B, {CALLERS} callers: other threads':36} {others:9,.0f} thousand  {others / loop:6.2f} of the loop")
