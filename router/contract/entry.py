@@ -1,12 +1,11 @@
 """The record of one admitted request, for the log and the ledger."""
 
-from collections.abc import Callable, Iterable
-from operator import attrgetter
+from collections.abc import Iterable
 from typing import NamedTuple, get_args, get_type_hints
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import fields
+from msgspec.structs import astuple, fields
 
 from router.contract.usage import Usage
 
@@ -130,10 +129,15 @@ _COUNTED = "attempts"
 COLUMNS = tuple(name for name in Line.__struct_fields__ if name != _COUNTED)
 LINE_FIELDS = (*COLUMNS, _COUNTED)
 """What `read_line` takes, in its order."""
-values_of: Callable[[Line], tuple[object, ...]] = attrgetter(*COLUMNS)
-"""A line's values, in the order of the columns."""
+_COUNTED_AT = Line.__struct_fields__.index(_COUNTED)
 _NAMES = {field.name: field.encode_name for field in fields(Line)}
 _READ = tuple(_NAMES[name] for name in LINE_FIELDS)
+
+
+def values_of(line: Line) -> tuple[object, ...]:
+    """A line's values, in the order of the columns."""
+    values = astuple(line)
+    return values[:_COUNTED_AT] + values[_COUNTED_AT + 1 :]
 
 
 def read_line(values: Iterable[object]) -> Line | None:
@@ -163,9 +167,8 @@ class Entry(Struct, frozen=True):
     answer_text: str | None = None
     person_text: str | None = None
     """What the person typed. Kept in memory only, and in the decision if the config keeps texts."""
-    places: bytes | None = None
-    """Places of an ask's words in the table of weights, packed by `contract.features`. The ledger keeps the newest turns' in a
-    table of their own."""
+    places: tuple[int, ...] | None = None
+    """Places of an ask's words in the table of weights. The ledger keeps the newest turns' in a table of their own."""
 
 
 class PastCall(NamedTuple):

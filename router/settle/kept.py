@@ -115,17 +115,20 @@ def keep_decision(
 ) -> str:
     """`because` is the column's sentence."""
     weighing = decision.weighing or weighing_of(decision)
-    kept = KeptDecision(  # type: ignore[misc]  # mypy cannot know where the facts end
+    said = decision.because
+    # By position, in field order: names would take longer than the rest.
+    kept = KeptDecision(  # type: ignore[call-arg]  # mypy cannot know where the facts end
         _VERSION,
         *_facts_of(decision),
-        fast=weighing.fast,
-        deep=weighing.deep,
-        redo=weighing.redo,
-        has_other_fast=weighing.has_other_fast,
-        because=decision.because if decision.because != because else None,
-        person_text=decision.turn.person_text if keeps_text else None,
-        dropped=dropped,
-        queued=queued,
+        weighing.fast,
+        weighing.deep,
+        weighing.redo,
+        0.0,
+        weighing.has_other_fast,
+        said if said != because else None,
+        decision.turn.person_text if keeps_text else None,
+        dropped,
+        queued,
     )
     return _encode(kept).decode()
 
