@@ -139,8 +139,9 @@ check: $(DEV)  ## Lint, format and types
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 
+# Not with --clean, which deletes all of .cache: other targets keep environments and weights there.
 docs: $(DEV)  ## Build the docs site into site/, and fail on a broken link
-	@$(BIN)/zensical build --clean --strict
+	@rm -rf site .cache/[0-9]* && $(BIN)/zensical build --strict
 
 # What the SBOM (CycloneDX) lists is what serving installs, with its versions and hashes, and not what is in an environment.
 release: $(DEV) $(AUDITING)/.installed  ## Build wheel and sdist into dist/, with the config's schema, an SBOM and checksums

@@ -30,7 +30,7 @@ _LOGIN_FLAG = "oauth-"
 
 
 class AnthropicHttpAdapter(Adapter):
-    """One POST for each request, with the target's own key or, with `api_key: caller`, the caller's."""
+    """Anthropic's API: one POST for each request, with the target's key or the caller's."""
 
     name: ClassVar[str] = "anthropic_http"
     speaks: ClassVar[frozenset[Dialect]] = frozenset({Dialect.MESSAGES})

@@ -38,18 +38,17 @@ class LitellmSettings(AdapterSettings):
     """What some providers need besides a key and an address. No secret belongs here."""
 
     environment: tuple[Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]*_[A-Za-z0-9_]*\*?$")], ...] = ()
-    """Variables that litellm and cloud libraries may read, by name or by prefix: [AWS_*] for signed requests to Bedrock,
-    [GOOGLE_*, VERTEXAI_*] for Vertex AI. All others that look like keys are hidden from them."""
+    """Variables that litellm may read, as in [AWS_*]; keys are hidden otherwise."""
     aws_region_name: str = ""
-    """The region of Bedrock, such as eu-central-1. By default AWS_REGION, if `environment` lets it through, else us-west-2."""
+    """Of Bedrock. Default: AWS_REGION if readable, else us-west-2."""
     aws_profile_name: str = ""
-    """A profile of ~/.aws, for signed requests to Bedrock without a key in the environment."""
+    """A profile of ~/.aws."""
     vertex_project: str = ""
-    """The project in Google Cloud. By default the project of the credentials."""
+    """In Google Cloud. Default: the credentials'."""
     vertex_location: str = ""
-    """The region of Vertex AI, such as europe-west4."""
+    """Region, such as europe-west4."""
     api_version: str = ""
-    """The version of Azure's API, such as 2024-10-21."""
+    """Azure's, such as 2024-10-21."""
 
     @property
     def given(self) -> dict[str, str]:
@@ -61,7 +60,7 @@ class LitellmSettings(AdapterSettings):
 
 
 class LitellmAdapter(Adapter):
-    """One call of litellm for each request, with the target's own key alone. Needs the extra `litellm`."""
+    """One call of litellm for each request, with the target's key. Needs the extra `litellm`."""
 
     name: ClassVar[str] = "litellm"
     speaks: ClassVar[frozenset[Dialect]] = frozenset({Dialect.CHAT})

@@ -26,7 +26,7 @@ _FORWARDED = frozenset({"openai-beta", "x-client-request-id"})
 
 
 class OpenAiHttpAdapter(Adapter):
-    """One POST for each request, with the target's own key or, with `api_key: caller`, the caller's.
+    """OpenAI's API: one POST for each request, with the target's key or the caller's.
 
     With `upstream_transport: websocket` the client sends it over the session's socket instead, where there may be one.
     """

@@ -37,39 +37,38 @@ class Fault(AdapterSettings):
     """Something that goes wrong, every time or now and then."""
 
     kind: Literal["queue", "loading", "rate_limit", "error", "cut", "too_long", "no_images"]
-    """`queue` waits first; `loading` is the 503 of a local engine whose model is not in memory yet; `rate_limit` is a 429;
-    `error` a 5xx; `cut` ends a stream early; `too_long` and `no_images` are 400s."""
+    """What goes wrong."""
     when: str = ""
-    """Only for requests whose body contains this text; empty for all."""
+    """Only for bodies that contain this text."""
     every: Annotated[int, Field(ge=1)] = 1
-    """Only every n-th time it would apply."""
+    """Only every n-th time."""
     alternate_seconds: Annotated[float, Field(gt=0, le=3600)] | None = None
-    """Off for this long from the first request, then on for as long, alternating. Always on when absent."""
+    """Off, then on, for this long, alternating."""
     seconds: Annotated[float, Field(ge=0, le=600)] = 5.0
-    """How long `queue` waits, and how long `loading` lasts from the first request on."""
+    """How long `queue` waits and `loading` lasts."""
     retry_after_seconds: Annotated[float, Field(ge=0, le=3600)] | None = None
-    """The `Retry-After` of `rate_limit`; not sent when absent."""
+    """`Retry-After` of `rate_limit`."""
     status: Annotated[int, Field(ge=500, le=599)] = 503
-    """The status of `error`."""
+    """Status of `error`."""
     after_tokens: Annotated[int, Field(ge=0)] = 10
-    """How many tokens `cut` lets through."""
+    """Tokens that `cut` lets through."""
 
 
 class SimulatedSettings(AdapterSettings):
     """How the simulated tier behaves."""
 
     ttft_seconds: Annotated[float, Field(ge=0, le=60)] = 0.2
-    """From the request to the first token."""
+    """Time to first token."""
     tokens_per_second: Annotated[float, Field(gt=0, le=100_000)] = 1000.0
     """How fast it writes."""
     prefill_tokens_per_second: Annotated[float, Field(gt=0)] = 60_000.0
-    """How fast it reads the prompt."""
+    """How fast it reads."""
     answer_tokens: Annotated[int, Field(ge=1, le=100_000)] = 120
-    """How long its answers are."""
+    """Length of answers."""
     slots: Annotated[int, Field(ge=1, le=10_000)] | None = None
-    """How many answers it writes at once; the others wait in line, as with a local engine. When absent, there is no limit."""
+    """Answers at once; others wait in line."""
     faults: tuple[Fault, ...] = ()
-    """What goes wrong."""
+    """Faults to try."""
 
     def typical_speed(self) -> Speed:
         return Speed(self.ttft_seconds, self.tokens_per_second, self.prefill_tokens_per_second)

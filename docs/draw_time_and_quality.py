@@ -1,4 +1,4 @@
-"""Works out the figures of how-it-works/time-and-quality.md, writes them into the page, and draws its two pictures.
+"""Works out the figures of decide/savings.md, writes them into the page, and draws its two pictures.
 
 Also writes the table of models that `tandem check` and `tandem init` read.
 
@@ -41,8 +41,8 @@ from pair_outcomes import (
 )
 from pair_pictures import draw_by_check, draw_by_pair
 
-HERE = Path(__file__).resolve().parent / "how-it-works"
-PAGE = HERE / "time-and-quality.md"
+HERE = Path(__file__).resolve().parent / "decide"
+PAGE = HERE / "savings.md"
 BY_CHECK, BY_PAIR = HERE / "time-and-quality.svg", HERE / "where-two-tiers-pay.svg"
 TABLE = HERE.parents[1] / "router" / "cli" / "setup" / "outcomes.yaml"
 VERIFIED = "swebench-verified-mini-swe-agent.csv"

@@ -12,6 +12,7 @@ from typing import get_args
 
 import yaml
 from packaging.requirements import Requirement
+from tables import REFERENCE
 
 from adapters.simulated import Fault
 from router.cli import mcp_tools
@@ -19,7 +20,6 @@ from router.cli.key_rights import RIGHTS
 from router.config.changes import FIXED
 from router.config.key_file import CallerSettings
 from router.config.settings import field_notes
-from router.contract.words import Outcome
 from router.dialects import histories
 from router.stores.sqlite.archive import ASIDE, PLAIN
 
@@ -88,51 +88,41 @@ def list_faults() -> str:
 
 def list_rights() -> str:
     notes = field_notes(CallerSettings)
-    rows = [f"| `{right.option}` | {notes[right.setting]} |" for right in RIGHTS]
-    return as_table(
-        "| option | what it sets |", [*rows, "| `--expires` | How long the key works: 12h, 90d, 8w. Forever by default. |"]
-    )
+    rows = [f"- `{right.option}`: {notes[right.setting]}" for right in RIGHTS]
+    return as_list([*rows, "- `--expires`: How long the key works: 12h, 90d, 8w. Forever by default."])
 
 
 LEAVES: Mapping[str, tuple[str, str]] = {
     "tiers.fast.targets[].base_url": (
-        "the chosen target, or its provider through litellm; if it fails, others, three in total, including those of the "
-        "other tier unless `spill_over: false`",
-        "the request's body, with the target's name for the model, without `tier:` lines, and with `tiers.….instructions` "
-        "if you wrote any. In another dialect if the target speaks another. Fields that your client puts into the body "
-        "(`user`, `metadata`, `prompt_cache_key`) are part of it. Of headers: the target's key, `user-agent: tandem`, and "
-        "of your client's own `openai-beta`, `x-client-request-id`, `anthropic-version` and `anthropic-beta`. With "
-        "`billing: plan`, the request as your client sent it, [with its login](../reference/plans.md)",
+        "the chosen target",
+        "the request's body, with all your client put into it (`user`, `metadata`), translated if the target speaks another "
+        "API. Headers: the target's API key, `user-agent: tandem`, and your client's `openai-beta`, `x-client-request-id`, "
+        "`anthropic-version` and `anthropic-beta`. If it fails, up to two other targets, of the other tier too unless "
+        "`spill_over: false`. With `billing: plan`, the request as your client sent it, "
+        "[with its login](../reference/http.md#on-a-plan)",
     ),
     "traces.endpoint": (
         "the collector",
-        "of the share of requests that `traces.sample` sets: times, target and model names, tier, tokens, status, path, "
-        "and a digest of caller and session; no words. Their targets get a `traceparent`, and the caller's `tracestate` "
-        "if it sent one; where the caller's own trace is not sampled, they get what it sent",
+        "for sampled requests, times, names of targets and models, tier, tokens, status, path, and a digest of caller "
+        "and session. Targets can get a `traceparent`, and the caller's `tracestate`",
     ),
-    "alerts.webhook": (
-        "that address",
-        "a line when a problem starts and when it is resolved: its kind, the name of the target, caller or store, and a hint",
-    ),
-    "webhooks[].url": ("that address", "the id of a background job that ended, and how it ended; none of its text"),
+    "alerts.webhook": ("that address", "each problem's kind, the name of the target, caller or store, and a hint"),
+    "webhooks[].url": ("that address", "the id of a background job that ended, and how it ended"),
     "shared.valkey.url": (
         "the Valkey or Redis server",
-        "texts: responses and message threads for an hour, answers to requests with an `Idempotency-Key` for ten minutes. "
-        "Without texts: what is remembered of sessions, for 7 days; limits and budgets; the state of targets; running "
-        "requests and the last figures for the live page; revoked keys",
+        "texts of responses and message threads for an hour, and answers to requests with an `Idempotency-Key` for ten "
+        "minutes. Without text: sessions for 7 days, limits, budgets, the state of targets, live figures, revoked keys",
     ),
     "shared.postgres.url": (
         "the database",
-        'background jobs with their requests and answers, responses with `"store": true`, and a copy of the ledger\'s '
-        "rows, with prompts and answers if `ledger.keep_text` is on",
+        'background jobs and responses with `"store": true`, with their text, and a copy of the ledger\'s rows',
     ),
 }
 """For each setting that holds an address: who gets something, and what."""
 
 
 def list_leaving() -> str:
-    rows = [f"| `{setting.replace('.fast.', '.….')}` | {who} | {what} |" for setting, (who, what) in LEAVES.items()]
-    return as_table("| with this setting | to whom | what |", rows)
+    return as_list([f"- `{setting.replace('.fast.', '.….')}`, {who}: {what}." for setting, (who, what) in LEAVES.items()])
 
 
 FILES: Mapping[str, tuple[str, ...]] = {
@@ -162,6 +152,11 @@ def as_table(head: str, rows: list[str]) -> str:
     return "\n\n" + "\n".join([head, "|" + " --- |" * (head.count("|") - 1), *rows]) + "\n\n"
 
 
+def as_list(rows: list[str]) -> str:
+    """With empty lines around it, as `as_table`."""
+    return "\n\n" + "\n".join(rows) + "\n\n"
+
+
 FACTS: Mapping[str, Callable[[], str]] = {
     "packages-serve": lambda: count_packages("serve"),
     "packages-dev": lambda: count_packages("dev"),
@@ -171,10 +166,10 @@ FACTS: Mapping[str, Callable[[], str]] = {
     "rights": list_rights,
     "leaving": list_leaving,
     "files": list_files,
-    "outcomes": lambda: name_all(list(Outcome)),
     "collect-usual": lambda: str(mcp_tools.USUAL_WAIT_SECONDS),
     "collect-most": lambda: str(mcp_tools.MOST_WAIT_SECONDS),
     "conversations": lambda: f"{histories.MAX_BYTES >> 20} MiB of text, up to four times that with what was parsed of it",
+    **REFERENCE,
 }
 
 

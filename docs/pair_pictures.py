@@ -1,4 +1,4 @@
-"""The two pictures of how-it-works/time-and-quality.md: plain SVG on its own ground, light or dark as the reader has it."""
+"""The two pictures of decide/savings.md: plain SVG on its own ground, light or dark as the reader has it."""
 
 import math
 from collections.abc import Callable, Sequence

@@ -27,8 +27,8 @@ COLUMNS, ROWS = 80, 50
 _CHAR_WIDTH, _LINE_HEIGHT, _MARGIN, _FONT_SIZE = 8.43, 19, 16, 14
 _LEAD_SECONDS = 0.8
 """Between the command and the first turn. What the routers need to start is left out: it says more of the machine."""
-_OPENING_TURNS = 3
-"""Shown from the start, so that a picture that does not move yet says something."""
+_OPENING_TURNS = 4
+"""Shown from the first frame, so that a picture that does not move yet has turns of both tiers."""
 _TICK_SECONDS = 0.45
 """The running clock is drawn this often; ten times a second would only make the file larger."""
 _CLASSES = {"1": "b", "2": "d", "32": "f", "34": "p"}
@@ -142,9 +142,8 @@ def draw(lines: list[list[Shown]]) -> str:
     width = round(COLUMNS * _CHAR_WIDTH + 2 * _MARGIN)
     height = (len(lines) + 1) * _LINE_HEIGHT + 2 * _MARGIN
     elements = [_text(0, f'<tspan class="d">$ </tspan><tspan class="b">{COMMAND}</tspan>', "")]
-    skipped = max(0.0, _first_turn_at(lines) - _LEAD_SECONDS)
-    for number, shown in enumerate(lines, 1):
-        elements += _draw_line(number, shown, skipped)
+    for number, shown in enumerate(_from_first_turn(lines), 1):
+        elements += _draw_line(number, shown)
     head = f'<svg xmlns="http://www.w3.org/2000/svg" xml:space="preserve" width="{width}" height="{height}"'
     ground = '<rect width="100%" height="100%" rx="8" fill="#161b22"/>'
     title = f"<title>{COMMAND}: each turn of a coding afternoon, the tier that served it, and why</title>"
@@ -153,13 +152,15 @@ def draw(lines: list[list[Shown]]) -> str:
     )
 
 
-def _first_turn_at(lines: list[list[Shown]]) -> float:
-    """The first of the turns that are seen to begin."""
+def _from_first_turn(lines: list[list[Shown]]) -> list[list[Shown]]:
+    """The lines as the picture plays them: what was shown before its first turn begins is there from the start."""
     began = [line[-1].at for line in lines if line and line[-1].text.startswith(">")]
-    return began[_OPENING_TURNS] if len(began) > _OPENING_TURNS else next(iter(began), 0.0)
+    first = began[_OPENING_TURNS] if len(began) > _OPENING_TURNS else next(iter(began), 0.0)
+    skipped = max(0.0, first - _LEAD_SECONDS)
+    return [[Shown(one.at - skipped if one.at >= first else 0.0, one.runs) for one in line] for line in lines]
 
 
-def _draw_line(number: int, shown: list[Shown], skipped: float) -> Iterable[str]:
+def _draw_line(number: int, shown: list[Shown]) -> Iterable[str]:
     """The passing states of a line, a few a second, and the one that stays."""
     if not shown:
         return
@@ -170,12 +171,12 @@ def _draw_line(number: int, shown: list[Shown], skipped: float) -> Iterable[str]
         if not kept or (one.text != kept[-1].text and one.at - kept[-1].at >= _TICK_SECONDS):
             kept.append(one)
     for one, after in pairwise([*kept, last]):
-        begins = max(0.0, one.at - skipped)
-        lasts = after.at - skipped - begins
+        lasts = after.at - one.at
         if lasts > 0:
-            yield _text(number, _spans(one), f'class="t" style="animation-delay:{begins:.2f}s;animation-duration:{lasts:.2f}s"')
+            yield _text(number, _spans(one), f'class="t" style="animation-delay:{one.at:.2f}s;animation-duration:{lasts:.2f}s"')
     if last.text:
-        yield _text(number, _spans(last), f'class="l" style="animation-delay:{max(0.0, last.at - skipped):.2f}s"')
+        # A browser draws its first frame before an animation of no delay is over.
+        yield _text(number, _spans(last), f'class="l" style="animation-delay:{last.at:.2f}s"' if last.at else "")
 
 
 def _spans(shown: Shown) -> str:

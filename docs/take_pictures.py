@@ -1,9 +1,13 @@
 """Take the pictures of the live page: `make pictures`. A real router with simulated tiers, looked at in a real Chromium.
 
+The days before today are played as well, and then dated back in the ledger.
+
 .cache/venv-browser/bin/python docs/take_pictures.py CHROMIUM
 """
 
+import contextlib
 import re
+import sqlite3
 import sys
 import tempfile
 from pathlib import Path
@@ -16,7 +20,8 @@ sys.path.insert(0, str(HERE.parent / "tests" / "browser"))
 from conftest import FLAGS  # noqa: E402  found there
 from routers import LONG, Router  # noqa: E402  found there
 
-VIEWPORT = {"width": 1280, "height": 640}
+VIEWPORT = {"width": 1340, "height": 440}
+"""A page that is longer is shown whole."""
 AFTERNOON = {
     "parser": ["fix the typo in README.md", "rename divide to div", "add a test for an empty file", "thanks"],
     "async": [LONG, "now update the docs of the client", "which tests still fail?"],
@@ -30,16 +35,26 @@ AFTERNOON = {
 SHOWN = {"today": ("[data-bar]",), "turns": ("[data-row]",), "turn": ("[data-evidence]", "[data-estimate=deep]", "[data-flip]")}
 """What a view has once it is complete."""
 CLIENTS = {"parser": "opencode/1.0", "async": "opencode/1.0", "login": "claude-cli/2.0"}
+EARLIER = {6: ("login",), 5: ("parser",), 4: ("parser", "async"), 3: ("login", "parser"), 2: ("async",), 1: ("async", "login")}
+"""The sessions of the days before."""
+TURN = "now update the docs of the client"
+"""The one that a picture shows by itself: close to the point at which the tier changes."""
 
 
-def play(router: Router) -> str:
-    """Returns the turn that a picture shows by itself."""
-    asked = {
-        text: router.ask(text, x_tandem_session=session, user_agent=CLIENTS[session])
-        for session, texts in AFTERNOON.items()
-        for text in texts
+def play_earlier_days(router: Router, ledger: Path) -> None:
+    asked = {days: play(router, sessions, f"-{days}").values() for days, sessions in EARLIER.items()}
+    with contextlib.closing(sqlite3.connect(ledger)) as database, database:
+        for days, names in asked.items():
+            database.executemany("UPDATE entries SET at = at - ? * 86400 WHERE id = ?", [(days, name) for name in names])
+
+
+def play(router: Router, sessions: tuple[str, ...] = tuple(AFTERNOON), of_day: str = "") -> dict[str, str]:
+    """Returns the id of every turn, by what was asked."""
+    return {
+        text: router.ask(text, x_tandem_session=session + of_day, user_agent=CLIENTS[session])
+        for session in sessions
+        for text in AFTERNOON[session]
     }
-    return asked[LONG]
 
 
 def take(browser: Browser, router: Router, address: str, theme: str) -> None:
@@ -54,7 +69,7 @@ def take(browser: Browser, router: Router, address: str, theme: str) -> None:
     for part in SHOWN[view]:
         expect(page.locator(part).first).to_be_visible()
     path = FOLDER / f"{view}-{theme}.png"
-    page.screenshot(path=path)
+    page.screenshot(path=path, full_page=True)
     context.close()
     print(f"wrote {path.relative_to(HERE.parent)}, {path.stat().st_size} bytes")
 
@@ -65,7 +80,8 @@ def main(chromium: str) -> None:
         router = Router(Path(folder))
         browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
         try:
-            turn = play(router)
+            play_earlier_days(router, Path(folder) / "page.db")
+            turn = play(router)[TURN]
             for address in ("today", "turns", f"turn/{turn}"):
                 for theme in ("light", "dark"):
                     take(browser, router, address, theme)

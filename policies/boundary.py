@@ -32,20 +32,19 @@ class BoundaryConfig(PolicyConfig):
     """Keep a running turn on its tier."""
 
     failures_to_reopen: int = Field(default=3, ge=1, le=50)
-    """Failed tool calls in a row, or failed test runs, after which a turn on fast is decided again."""
+    """Failed calls or test runs that reopen a turn."""
     repeats_to_reopen: int = Field(default=4, ge=2, le=50)
-    """How often the same call among the last ten, while calls fail, also reopens the turn."""
+    """Repeats among ten calls, while failing, that also do."""
     failure_seconds: float = Field(default=120.0, ge=0.0, le=86_400.0)
-    """What a wrong result costs the person, in addition to doing the work again. A larger value moves a growing turn on fast up
-    sooner."""
+    """Cost of a wrong result, besides redoing it."""
     longest_wait_seconds: float = Field(default=20.0, ge=0.0, le=3_600.0)
-    """A turn whose tier has a longer wait than this is decided again."""
+    """A longer wait reopens a turn."""
     green_log_odds: float = Field(default=-0.7, ge=-10.0, le=0.0)
-    """How strongly tests that have just passed lean to fast: little work is left."""
+    """Tests have just passed."""
 
 
 class BoundaryPolicy:
-    """A turn moves up on evidence and down only at a boundary: its end, or an accepted plan. Compaction stays on its tier."""
+    """A turn moves up on evidence, and down only when it ends or a plan is accepted. Compaction stays on its tier."""
 
     name: ClassVar[str] = "boundary"
     Config: ClassVar[type[PolicyConfig]] = BoundaryConfig

@@ -26,7 +26,7 @@ class CapabilityConfig(PolicyConfig):
 
 
 class CapabilityPolicy:
-    """Compares images, files, kinds of tools and JSON schema with each target's `accepts`."""
+    """Rules out targets whose `accepts` lacks what the request has."""
 
     name: ClassVar[str] = "capability"
     Config: ClassVar[type[PolicyConfig]] = CapabilityConfig

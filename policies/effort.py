@@ -14,19 +14,19 @@ class EffortConfig(PolicyConfig):
     """Read reasoning effort and plan mode. Only an effort other than the client's default, or a change of it, leans."""
 
     none: float = Field(default=-0.8, ge=-10.0, le=10.0)
-    """Log-odds for effort `none` and `minimal`."""
+    """For `none` and `minimal`."""
     low: float = Field(default=-0.5, ge=-10.0, le=10.0)
-    """Log-odds for effort `low`."""
+    """For `low`."""
     high: float = Field(default=0.3, ge=-10.0, le=10.0)
-    """Log-odds for effort `high`."""
+    """For `high`."""
     highest: float = Field(default=1.2, ge=-10.0, le=10.0)
-    """Log-odds for effort `xhigh`, `max` and `ultra`."""
+    """For `xhigh`, `max` and `ultra`."""
     plan_mode: float = Field(default=1.2, ge=-10.0, le=10.0)
-    """Log-odds for a client in plan mode."""
+    """A client in plan mode."""
 
 
 class EffortPolicy:
-    """Reads reasoning effort and plan mode. `medium` and unknown efforts have no effect."""
+    """Reads reasoning effort (not `medium`) and plan mode."""
 
     name: ClassVar[str] = "effort"
     Config: ClassVar[type[PolicyConfig]] = EffortConfig
@@ -57,7 +57,7 @@ class EffortPolicy:
                 opinions.append(Lean(log_odds, f"reasoning effort was changed from {_short(before)} to {_short(effort)}"))
         elif effort not in signals.turn.usual_efforts and (log_odds := self._level(effort)):
             opinions.append(Lean(log_odds, f"reasoning effort is {effort}"))
-        if signals.turn.is_planning and self._plan_mode:
+        if signals.turn.is_planning and self._plan_mode and signals.turn.plan is None:  # else `plan_then_edit` leans for it
             opinions.append(Lean(self._plan_mode, "the client is in plan mode"))
         return tuple(opinions)
 

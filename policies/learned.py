@@ -39,13 +39,13 @@ class LearnedConfig(PolicyConfig):
     """Weigh what the person typed with trained weights."""
 
     strength: float = Field(default=1.0, ge=0.0, le=3.0)
-    """Multiplies what the reading says."""
+    """Multiplies what the classifier says."""
     weights: str = ""
-    """A file of trained weights, relative to the config file. By default the weights that come with Tandem."""
+    """File of trained weights. Default: Tandem's."""
     nothing_asked: float = Field(default=-4.0, ge=-10.0, le=0.0)
-    """Log-odds for words that ask for nothing: a greeting, thanks, "ok"."""
+    """Words that ask for nothing."""
     personal: str = "personal.json"
-    """What your marks taught, as `tandem tune --apply` writes it, relative to the config file. Optional."""
+    """What marks taught (`tandem tune --apply`)."""
 
     paths: ClassVar[tuple[str, ...]] = ("weights", "personal")
 
@@ -76,7 +76,7 @@ class _Read(NamedTuple):
 
 
 class LearnedPolicy:
-    """Leans as the trained reading says. It is calibrated on real prompts, so the prior counts once."""
+    """Leans as the classifier says, which is calibrated on real prompts, so the prior counts once."""
 
     name: ClassVar[str] = "learned"
     Config: ClassVar[type[PolicyConfig]] = LearnedConfig

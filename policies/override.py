@@ -17,11 +17,11 @@ class OverrideConfig(PolicyConfig):
     """Obey explicit overrides."""
 
     pattern_log_odds: float = Field(default=3.0, ge=0.0, le=10.0)
-    """How strongly a model name that only matches a pattern (`*haiku*: fast`) leans towards its tier."""
+    """A model name that matches a pattern."""
 
 
 class OverridePolicy:
-    """An override decides the tier. Of several, the strongest channel wins."""
+    """An override decides the tier; the strongest wins."""
 
     name: ClassVar[str] = "override"
     Config: ClassVar[type[PolicyConfig]] = OverrideConfig

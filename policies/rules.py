@@ -28,15 +28,15 @@ class Conditions(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     words: tuple[Annotated[str, Field(min_length=1, max_length=200)], ...] = ()
-    """Whole words or phrases; one of them must be in what the person typed. Case is ignored."""
+    """Whole words or phrases, one of them typed."""
     client: str | None = None
-    """The client, as `tandem explain` names it: codex, claude-code, opencode, …"""
+    """As `tandem explain` names it: codex, claude-code, …"""
     turn: Literal["ask", "follow_up", "subagent", "side", "prewarm"] | None = None
-    """The kind of turn."""
+    """Kind of turn."""
     has: Literal["image", "file", "tools"] | None = None
     """What the request contains."""
     more_than_tokens: int | None = Field(default=None, ge=0)
-    """The prompt is longer than this."""
+    """Longer prompts."""
 
     @field_validator("words", mode="before", json_schema_input_type=str | tuple[str, ...])
     @classmethod
@@ -66,9 +66,9 @@ class Rule(BaseModel):
     when: Conditions
     """The conditions."""
     tier: Literal["fast", "deep"] | None = None
-    """The tier that takes the turn. The first matching rule with a tier wins."""
+    """The tier; first match wins."""
     lean: float | None = Field(default=None, ge=-10.0, le=10.0)
-    """Log-odds to add: positive leans to deep, negative to fast. All matching leans add up."""
+    """Log-odds to add; all matches add up."""
 
     @model_validator(mode="after")
     def _says_something(self) -> "Rule":
@@ -96,7 +96,7 @@ class _Facts(NamedTuple):
 
 
 class RulesPolicy:
-    """Applies your rules. They rank below every override, and yield where their tier cannot serve the request."""
+    """Applies your rules, which rank below every override and yield where their tier cannot serve."""
 
     name: ClassVar[str] = "rules"
     Config: ClassVar[type[PolicyConfig]] = RulesConfig

@@ -23,13 +23,13 @@ class SideRequestConfig(PolicyConfig):
     """Send the client's own small requests to fast."""
 
     log_odds: float = Field(default=-4.0, ge=-10.0, le=0.0)
-    """How strongly such a request leans to fast."""
+    """Titles, commit messages, completions."""
     search_log_odds: float = Field(default=-4.0, ge=-10.0, le=0.0)
-    """How strongly a subagent that only reads and searches, such as `Explore` in Claude Code, leans to fast."""
+    """Subagents that only search."""
 
 
 class SideRequestPolicy:
-    """Leans to fast for a client's own requests (titles, commit messages, completions), which are never long tasks.
+    """Leans to fast for a client's own requests, which are never long tasks.
 
     Also for subagents that only search: their thoroughness is the model's wish, not the person's. A caller whose deep tier is
     their own plan has them, and compaction, done on fast: the plan's windows are for turns.

@@ -15,19 +15,19 @@ class TrajectoryConfig(PolicyConfig):
     """Read how the running turn goes."""
 
     failing_log_odds: float = Field(default=1.5, ge=0.0, le=10.0)
-    """For each failed call from the second on, up to three of them, until a call succeeds."""
+    """Per failed call from the second, to three."""
     red_log_odds: float = Field(default=0.8, ge=0.0, le=10.0)
-    """For each failed test run from the second on, up to three of them."""
+    """Per failed test run, likewise."""
     circling_log_odds: float = Field(default=1.0, ge=0.0, le=10.0)
-    """For the same call, or an edit of the same file, four times among the last ten calls, while calls fail."""
+    """One call or file four times among ten, failing."""
     struggling_log_odds: float = Field(default=0.9, ge=0.0, le=10.0)
-    """For a turn of 20 calls and more on fast whose counts look like those of turns that ended wrong."""
+    """From 20 calls on fast, if they look bad."""
     asked_again_log_odds: float = Field(default=1.2, ge=0.0, le=10.0)
-    """For the same ask again, after fast served it."""
+    """The same request again after fast."""
 
 
 class TrajectoryPolicy:
-    """Leans only to deep: a turn that goes well may still be long."""
+    """Leans to deep when calls fail or repeat."""
 
     name: ClassVar[str] = "trajectory"
     Config: ClassVar[type[PolicyConfig]] = TrajectoryConfig

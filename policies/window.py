@@ -18,13 +18,11 @@ class WindowConfig(PolicyConfig):
     """Keep requests out of a target whose context window they overflow."""
 
     output_reserve_tokens: int = Field(default=RESERVE_TOKENS, ge=0, le=400_000)
-    """The most room that is kept free for the answer. A request with a lower limit of its own (max_tokens,
-    max_completion_tokens, max_output_tokens) needs only that, and at most half of the target's window; one without a limit
-    needs a quarter of the window. A prompt that leaves less room rules the target out."""
+    """Most room kept free for the answer."""
 
 
 class WindowPolicy:
-    """Compares the prompt, plus room for the answer, with each target's window."""
+    """Rules out targets whose window is too small."""
 
     name: ClassVar[str] = "window"
     Config: ClassVar[type[PolicyConfig]] = WindowConfig

@@ -145,8 +145,7 @@ async def _decide(loaded: LoadedConfig, raw: bytes) -> Decision:
     try:
         built.learn(loaded.ledger_path)
         decided = await built.house.decide(Arrival("req_dry_run", DEFAULT_DIALECT, Operation.CREATE, {}, raw))
-        adviser = built.house.plan.adviser
-        return (decided if adviser is None else adviser.consider(decided)).decision
+        return built.house.plan.consider(decided).decision
     finally:
         built.house.state.counter.close()
 

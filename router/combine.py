@@ -1,4 +1,4 @@
-"""Adds to a decision what both tiers do for its task (`contract.combine`). In the plan only where that can be on."""
+"""Adds to a decision what both tiers do for its task (`contract.combine`)."""
 
 from msgspec.structs import replace
 
@@ -12,43 +12,37 @@ from router.contract.signals import Turn
 from router.contract.words import PlanPhase, Tier
 from router.decide.objections import answer_objections
 from router.decide.opinions import Rules
-from router.limits.queues import Queues
-from router.second_opinion import Adviser
 from router.sessions.plan_mode import PlanMemory, read_plan
 
+_POLICY = "plan_then_edit"
 _ACCEPTED = (PlanPhase.ACCEPTED, PlanPhase.EDITING)
 
 
 class Combiner:
-    """Takes the place of the adviser for second opinions, which it asks first."""
+    """Both tiers on one task, by the terms of a plan. Only requests for which that can be on ask it."""
 
-    def __init__(self, terms: Combine, rules: Rules, adviser: Adviser | None) -> None:
-        self._terms, self._rules, self._adviser = terms, rules, adviser
+    def __init__(self, terms: Combine, rules: Rules) -> None:
+        self._terms, self._rules = terms, rules
 
-    def annotate(self, session: SessionSnapshot, turn: Turn, view: RequestView) -> Turn:
-        """The turn with its place in the session and, where that is on, how far its plan is."""
-        turn = session.annotate(turn, view)
+    def read_plan(self, session: SessionSnapshot, turn: Turn, view: RequestView) -> Turn:
+        """The turn with how far its plan is, where that is on."""
         on = combining_for(self._terms, view, session.position, self._rules.rights)
         return read_plan(view, turn, session.state) if on.plan else turn
 
-    def consider(self, decided: Decided) -> Decided:
-        on, begun = self._begin(decided)
-        return self._add(on, begun, begun if self._adviser is None else self._adviser.consider(begun))
+    def begin(self, decided: Decided) -> Decided:
+        """The decision with what the person makes of deep's objections."""
+        return decided if self._find_on(decided).look is None else answer_objections(self._rules, decided)
 
-    async def consult(self, exchange: Exchange, decided: Decided, queues: Queues) -> Decided:
-        on, begun = self._begin(decided)
-        return self._add(on, begun, begun if self._adviser is None else await self._adviser.consult(exchange, begun, queues))
-
-    def _begin(self, decided: Decided) -> tuple[Combining, Decided]:
-        on = combining_for(self._terms, decided.view, decided.session.position, self._rules.rights)
-        return on, decided if on.look is None else answer_objections(self._rules, decided)
-
-    def _add(self, on: Combining, begun: Decided, decided: Decided) -> Decided:
+    def conclude(self, decided: Decided, begun: Decided) -> Decided:
+        """Add what is on to a decision, which a second opinion may have made again since it was `begun`."""
         planned = PlanMemory.read(decided.session.state.combine).after(decided.decision.turn)
-        before = begun.decision.look_before
-        decision = replace(decided.decision, combining=planned.write(on.words), look_before=before)
+        combining, before = planned.write(self._find_on(decided).words), begun.decision.look_before
+        decision = replace(decided.decision, combining=combining, look_before=before)
         words = _say_plan(decision)
         return replace(decided, decision=say_combined(decision, words) if words else decision)
+
+    def _find_on(self, decided: Decided) -> Combining:
+        return combining_for(self._terms, decided.view, decided.session.position, self._rules.rights)
 
 
 def _say_plan(decision: Decision) -> str:
@@ -77,6 +71,7 @@ def note_look(exchange: Exchange, end: LookEnd | None, words: str, before: str =
 
 
 def say_combined(decision: Decision, words: str) -> Decision:
-    """The decision with what both tiers do, in its sentence too."""
-    because = decision.because
-    return replace(decision, combined=words, because=because if words in because else f"{words}; {because}")
+    """The decision with what both tiers do, in its sentence too. What the plan's own policy says is not repeated."""
+    repeated = [lean.because for policy, lean in decision.opinions.leans if policy == _POLICY]
+    because = "; ".join(part for part in decision.because.split("; ") if part not in repeated)
+    return replace(decision, combined=words, because=because if words in because else "; ".join(filter(None, (words, because))))

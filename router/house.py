@@ -117,10 +117,11 @@ class House:
         session = await state.memory.recall(view, turn, alias)
         if session.origins:
             view = replace(view, origins=session.origins)
-        live = state.live
-        now = self.clock()
-        statuses = live.statuses(plan.targets, now)
-        signals = read_signals(view, plan.annotate(session, turn, view), alias, statuses, state.calibration)
+        live, now = state.live, self.clock()
+        statuses, turn = live.statuses(plan.targets, now), session.annotate(turn, view)
+        if plan.combiner is not None:
+            turn = plan.combiner.read_plan(session, turn, view)
+        signals = read_signals(view, turn, alias, statuses, state.calibration)
         signals = live.apply_limits(signals, view, now)
         if is_long := approaches_a_limit(signals):
             worth = partial(worth_of_a_count, rules, view, is_awaited=exchange is not None)
@@ -132,7 +133,7 @@ class House:
             return decided
         if is_long:
             prepare_count(decided.decision, state.counter)
-        return decided if plan.adviser is None else await plan.adviser.consult(exchange, decided, live.queues)
+        return await plan.consult(exchange, decided, live.queues) if plan.adviser or plan.combiner else decided
 
     def _dispatch(self, plan: Plan, exchange: Exchange, decided: Decided, sink: AnswerSink) -> Awaitable[Ending]:
         """Have the request served, with what its answer is to say of the decision and to carry along."""
@@ -141,7 +142,8 @@ class House:
         carried = state.memory.tokens.carry(decided.session, view, decision)
         if state.ended_jobs.by_session:
             carried = state.ended_jobs.name_in(carried, view.caller, decision.turn.session)
-        return plan.dispatcher.send(exchange, decided, sink, state.live, explanation=whole, carried=carried)
+        send = partial(plan.looker.send, plan.dispatcher.send) if decision.combining else plan.dispatcher.send
+        return send(exchange, decided, sink, state.live, explanation=whole, carried=carried)
 
     async def decide(self, arrival: Arrival, plan: Plan | None = None) -> Decided:
         """The first half of the road alone, without anyone being called or anything remembered."""
@@ -159,10 +161,9 @@ class House:
         named = view.overrides.session
         if named and await self.state.memory.knows(view.caller, named):
             turn = replace(turn, session=named)
-        decided = await self._decide(plan, view, turn)
-        decision = decided.decision if plan.adviser is None else plan.adviser.consider(decided).decision
-        losses = ((name, plan.dispatcher.find_losses(decided.view, name)) for name in decision.targets)
-        return {**explain(decision), "drops": {name: list(lost) for name, lost in losses if lost}}
+        decided = plan.consider(await self._decide(plan, view, turn))
+        losses = ((name, plan.dispatcher.find_losses(decided.view, name)) for name in decided.decision.targets)
+        return {**explain(decided.decision), "drops": {name: list(lost) for name, lost in losses if lost}}
 
     async def _read(self, arrival: Arrival, plan: Plan) -> tuple[RequestView, Turn, Plan]:
         exchange, off_loop = self.begin(arrival), self._off_loop

@@ -1,13 +1,13 @@
 """What a config makes (`Plan`, swapped whole) and what outlives it (`State`)."""
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from router.combine import Combiner
 from router.contract.combine import NOTHING, Combine, check_combining
 from router.contract.exchange import Exchange, Observers, Passed
-from router.contract.facts import Ending
+from router.contract.facts import Decided, Ending
 from router.contract.job import USUAL_TERMS, JobTerms
 from router.contract.keys import Key, KeyRing
 from router.contract.lasting import Lasting
@@ -16,8 +16,7 @@ from router.contract.opinions import Policy
 from router.contract.relay import Sink, Upstream
 from router.contract.request import RequestView
 from router.contract.rights import rights_in
-from router.contract.session import SessionSnapshot
-from router.contract.signals import TokenCounter, Turn
+from router.contract.signals import TokenCounter
 from router.contract.stores import EntryStore, ResponseStore
 from router.contract.target import Target
 from router.contract.words import PassedRoute, Tier
@@ -27,7 +26,9 @@ from router.dispatch.dispatch import Dispatcher
 from router.dispatch.live.statistics import LiveStatistics
 from router.limits.budgets import Budgets
 from router.limits.callers import NO_LIMITS, CallerLimits
+from router.limits.queues import Queues
 from router.limits.rates import CallerRates
+from router.look.looking import Looker
 from router.look.looks import Looks
 from router.loop.speedups import Speedups
 from router.loop.stalls import LoopWatch
@@ -52,6 +53,8 @@ class Plan:
     models: ModelNames
     targets: Mapping[str, Target]
     dispatcher: Dispatcher
+    looker: Looker
+    """Has deep look over what fast did, for requests that have it on."""
     limits: Limits
     deadline_seconds: float
     keeps_text: bool = False
@@ -70,7 +73,7 @@ class Plan:
     """Limits of callers with a key, checked before every attempt."""
     pass_through: Mapping[PassedRoute, str] = field(default_factory=dict)
     """Target of each undecided route."""
-    adviser: Adviser | Combiner | None = None
+    adviser: Adviser | None = None
     shows_page: bool = True
     """Whether browsers get the live page at `/`."""
     jobs: JobTerms = USUAL_TERMS
@@ -81,10 +84,8 @@ class Plan:
     """What both tiers do for a task, unless a request says otherwise."""
     combiners: tuple[Policy, ...] = ()
     """Additional policies where both tiers work on one task."""
-    looking: Dispatcher | None = None
-    """The dispatcher that has deep look over what fast did."""
-    annotate: Callable[[SessionSnapshot, Turn, RequestView], Turn] = SessionSnapshot.annotate
-    """Gives a turn its place in its session, and how far its plan is where both tiers may work on one task."""
+    combiner: Combiner | None = None
+    """None where they do not, and no request asked for it."""
 
     def for_background(self) -> "Plan":
         """The plan for requests with `background: true`; others pay nothing for it."""
@@ -93,11 +94,22 @@ class Plan:
 
     def for_combining(self) -> "Plan":
         """The plan for requests with `x-tandem-combine`, and for all where `combine` is on; others pay nothing for it."""
-        if isinstance(self.adviser, Combiner):
+        if self.combiner is not None:
             return self
         rules = replace(self.rules, policies=(*self.rules.policies, *self.combiners))
-        combiner, dispatcher = Combiner(self.combine, rules, self.adviser), self.looking or self.dispatcher
-        return replace(self, rules=rules, adviser=combiner, dispatcher=dispatcher, annotate=combiner.annotate)
+        return replace(self, rules=rules, combiner=Combiner(self.combine, rules))
+
+    async def consult(self, exchange: Exchange, decided: Decided, queues: Queues) -> Decided:
+        """A decision with a second opinion, if one is worth asking for, and with what both tiers do for its task."""
+        begun = decided if self.combiner is None else self.combiner.begin(decided)
+        advised = begun if self.adviser is None else await self.adviser.consult(exchange, begun, queues)
+        return advised if self.combiner is None else self.combiner.conclude(advised, begun)
+
+    def consider(self, decided: Decided) -> Decided:
+        """What `consult` would add, without asking a target."""
+        begun = decided if self.combiner is None else self.combiner.begin(decided)
+        advised = begun if self.adviser is None else self.adviser.consider(begun)
+        return advised if self.combiner is None else self.combiner.conclude(advised, begun)
 
     def pass_on(self, exchange: Exchange, passed: Passed, caller: Sink) -> Coroutine[Any, Any, Ending]:
         """Relay a request of an undecided route. Raises `NotPermitted` if its caller may not use the target."""

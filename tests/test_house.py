@@ -30,7 +30,7 @@ LEVELS = {
     "settle": ("contract", "dialects", "telemetry", "decide"),
     "second_opinion": ("contract", "dialects", "telemetry", "loop", *MIDDLE, "limits"),
     "look": ("contract", "dialects", "telemetry", "loop", *MIDDLE, "limits", "combine"),
-    "combine": ("contract", "decide", "limits", "sessions", "second_opinion"),
+    "combine": ("contract", "decide", "sessions"),
     "plan": ("contract", "dialects", "telemetry", "loop", *MIDDLE, "limits", "second_opinion", "combine", "look"),
     "house": ("contract", "dialects", "telemetry", "loop", *MIDDLE, "settle", "plan"),
     "edge": ("contract", "dialects", "telemetry", "loop", *MIDDLE, "plan", "house"),
@@ -380,10 +380,10 @@ BUDGETS = {
     "loop": (490, 9),
     "api": (197, 1),
     "house": (191, 1),
-    "look": (1170, 8),
+    "look": (1_145, 8),
     "second_opinion": (155, 1),
-    "combine": (85, 1),
-    "plan": (162, 1),
+    "combine": (80, 1),
+    "plan": (173, 1),
     "__init__": (2, 1),
 }
 

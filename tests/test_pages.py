@@ -242,7 +242,7 @@ def reader(folder: Path, patience_seconds: float = 30) -> Iterator[Reader]:
 
 WRITTEN = [page for page in sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]) if page.parent.name != "decisions"]
 PAGES = [page for page in WRITTEN if any(not step.not_run for step in read_steps(page.read_text()))]
-BEGINNINGS = ("README.md", "first-ten-minutes.md", "install.md")
+BEGINNINGS = ("README.md", "connect.md", "install.md")
 """Pages that say to start the router."""
 
 CHAT = {"model": "auto", "messages": [{"role": "user", "content": "fix the typo"}]}

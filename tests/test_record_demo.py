@@ -36,7 +36,7 @@ def test_the_committed_picture_is_small_and_needs_nothing_else():
 
 def test_a_line_comes_when_it_was_printed():
     assert drawn((0.0, "> go\r\n"), (3.0, "done\r\n")) == [
-        ("> go", "l", "animation-delay:0.00s"),
+        ("> go", None, None),
         ("done", "l", "animation-delay:3.00s"),
     ]
 
@@ -45,12 +45,16 @@ def test_the_wait_before_the_first_turn_is_cut_short():
     assert drawn((0.0, "starting\r\n"), (9.0, "> go\r\n"))[1][2] == "animation-delay:0.80s"
 
 
-def test_the_first_turns_are_there_from_the_start():
+def test_the_first_turns_are_there_from_the_first_frame():
     lines = drawn(*((float(at), f"> {at}\r\n") for at in range(6)))
 
-    assert [style for _, _, style in lines] == [
-        f"animation-delay:{wait}s" for wait in ("0.00", "0.00", "0.00", "0.80", "1.80", "2.80")
-    ]
+    assert [style for _, _, style in lines] == [*[None] * 4, "animation-delay:0.80s", "animation-delay:1.80s"]
+
+
+def test_the_first_frame_of_the_committed_picture_has_turns_of_both_tiers():
+    shown = re.findall(r'<text x="\d+" y="\d+">(.*)</text>', PICTURE)
+
+    assert {tier for line in shown for tier in re.findall("FAST|DEEP", line)} == {"FAST", "DEEP"}
 
 
 def test_spaces_are_kept_where_browsers_no_longer_read_the_attribute_for_them():
@@ -73,7 +77,7 @@ def test_lines_that_are_drawn_again_in_place_come_once_and_change_where_they_dif
     frames = ("> go\x1b[K\r\n1 s\x1b[K\r\n", "\x1b[?25l\r\x1b[2A> go\x1b[K\r\ndone\x1b[K\r\n\x1b[J")
 
     assert drawn((0.0, frames[0]), (2.0, frames[1])) == [
-        ("> go", "l", "animation-delay:0.00s"),
+        ("> go", None, None),
         ("1 s", "t", "animation-delay:0.00s;animation-duration:2.00s"),
         ("done", "l", "animation-delay:2.00s"),
     ]

@@ -25,10 +25,56 @@ def pages_in(entries: object) -> Iterator[str]:
             yield from pages_in(entry)
 
 
-def test_every_page_is_in_the_order_of_the_site_once():
-    settings = tomllib.loads((ROOT / "zensical.toml").read_text())["project"]
+PROJECT = tomllib.loads((ROOT / "zensical.toml").read_text())["project"]
+LISTS = {"how-it-works": ROOT / "CONTRIBUTING.md", "decisions": DOCS / "decisions" / "README.md"}
+"""Folders of pages for contributors, which are not in the menu, and the page that lists each."""
 
-    assert sorted(pages_in(settings["nav"])) == [str(page.relative_to(DOCS)) for page in PAGES]
+
+def test_every_page_is_in_the_menu_once_or_listed_for_contributors():
+    menu = sorted(pages_in(PROJECT["nav"]))
+    rest = [page for page in PAGES if str(page.relative_to(DOCS)) not in menu]
+
+    assert menu == [str(page.relative_to(DOCS)) for page in PAGES if page.parent.name not in LISTS]
+    listed = {
+        (where.parent / link).resolve() for where in LISTS.values() for link in re.findall(r"\]\(([^)#]+)\)", where.read_text())
+    }
+    assert [page for page in rest if page not in listed and page != LISTS["decisions"]] == []
+
+
+def test_every_old_address_leads_to_a_page_and_its_heading():
+    redirects = PROJECT["plugins"]["redirects"]["redirect_maps"]
+
+    assert len(redirects) >= 50
+    for old, new in redirects.items():
+        path, _, anchor = new.partition("#")
+        assert not (DOCS / old).exists(), old
+        assert (DOCS / path).exists(), new
+        headings = re.findall(r"^#+ (.+)$", (DOCS / path).read_text(), re.MULTILINE)
+        assert not anchor or anchor in {re.sub(r"[^\w-]+", "-", heading.lower()).strip("-") for heading in headings}, new
+
+
+def headings_of(page: Path) -> list[str]:
+    return re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL), re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        *("alerts", "budget", "dashboard", "docker", "install", "milliseconds", "models", "plan", "savings", "stop"),
+        *("subscription", "teams", "webhooks"),
+    ],
+)
+def test_a_newcomers_word_is_a_title_or_a_heading_of_a_page_that_the_menu_has(word):
+    """The menu is on every page: one click, and one more on the contents of the page."""
+    pages = [DOCS / page for page in pages_in(PROJECT["nav"]) if not page.startswith("reference/")]
+
+    assert any(re.search(rf"\b{word}s?\b", heading, re.IGNORECASE) for page in pages for heading in headings_of(page))
+
+
+def test_the_changelog_can_be_shown_on_the_site():
+    """Its page includes it, and a relative link would lead elsewhere there."""
+    assert (DOCS / "changelog.md").read_text() == '{% include-markdown "../CHANGELOG.md" %}\n'
+    assert re.findall(r"\]\((?!https:)", (ROOT / "CHANGELOG.md").read_text()) == []
 
 
 def test_a_page_reads_on_the_site_as_it_does_in_the_repository(subtests):
@@ -48,9 +94,18 @@ def test_a_page_reads_on_the_site_as_it_does_in_the_repository(subtests):
 def test_the_site_builds_without_a_warning(tmp_path):
     pytest.importorskip("zensical", reason="the docs site's builder is not installed: make setup")
     shutil.copytree(DOCS, tmp_path / "docs")
-    shutil.copy(ROOT / "zensical.toml", tmp_path)
+    for name in ("zensical.toml", "CHANGELOG.md"):
+        shutil.copy(ROOT / name, tmp_path)
 
     done = subprocess.run([sys.executable, "-m", "zensical", "build", "--strict"], capture_output=True, text=True, cwd=tmp_path)
 
     assert done.returncode == 0, done.stdout + done.stderr
-    assert len(list((tmp_path / "site").rglob("index.html"))) == len(PAGES)
+    built = {path.parent.relative_to(tmp_path / "site") for path in (tmp_path / "site").rglob("index.html")}
+    pages = {page.relative_to(DOCS).with_suffix("") for page in PAGES}
+    old = {Path(page).with_suffix("") for page in PROJECT["plugins"]["redirects"]["redirect_maps"]}
+    texts = [path.read_text() for path in (tmp_path / "site").rglob("*.html")]
+    assert [
+        text for text in texts if re.search(r"<(?:script|img|link|source)[^>]+(?:src|href|srcset)=\"?(?:https?:)?//", text)
+    ] == []
+    assert "Before you upgrade" in (tmp_path / "site" / "changelog" / "index.html").read_text()
+    assert built == {page.parent if page.name in ("index", "README") else page for page in pages} | old

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs" / "how-it-works" / "time-and-quality.md"
+PAGE = ROOT / "docs" / "decide" / "savings.md"
 PICTURES = sorted(re.findall(r"\]\(([\w-]+\.svg)\)", PAGE.read_text()))
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -11,42 +11,42 @@ from types import ModuleType
 GROUPS = {
     "Start": {
         "serve": "run the router",
-        "init": "write a config.yaml for the keys and local servers found here",
-        "connect": "connect a coding client to the router, permanently or for one run",
-        "check": "check everything the router needs and suggest how to fix problems",
-        "demo": "play a coding afternoon on simulated tiers and show which one serves each turn, and why",
+        "init": "write a config.yaml for the API keys and local servers found",
+        "connect": "connect a coding client to the router",
+        "check": "check everything the router needs and suggest fixes",
+        "demo": "play a coding afternoon on simulated tiers",
     },
     "Look": {
-        "top": "show the turns of a running router as they happen, here or on another machine",
+        "top": "show the turns of a running router as they happen",
         "log": "show the latest turns",
-        "stats": "summarize turns, tokens, cost and time, compared with all-deep and all-fast",
+        "stats": "summarize turns, tokens, cost, time and savings",
         "why": "explain why the last turn went where it did",
         "explain": "show where a request would go, and why, without sending it",
     },
     "Teach": {
-        "wrong": "mark the last turn as misjudged, for tune to learn from",
+        "wrong": "mark the last turn as sent to the wrong tier",
         "replay": "decide your past turns again and show what would change",
         "tune": "adjust the decision to your past turns",
-        "eval": "measure the decision on labelled turns, locally or on a running router",
+        "eval": "measure the decision on labelled turns",
     },
     "Delegate": {
-        "delegate": "hand a task to the router, which works on it in the background",
-        "jobs": "list background work, watch it, collect its answers, cancel it",
+        "delegate": "have the router work on a task in the background",
+        "jobs": "list, watch, collect or cancel background jobs",
     },
     "Operate": {
-        "status": "say whether a router of this config runs, since when, where and how it does",
-        "stop": "stop a running router, after it has finished what it serves",
-        "reload": "have a running router take its config again",
+        "status": "show whether a router of this config runs, and how it does",
+        "stop": "stop a running router once it has finished what it serves",
+        "reload": "have a running router read its config again",
         "service": "start the router at login, as a user service",
         "run": "run a command with its own router, for CI and scripts",
-        "ledger": "back up, restore, shrink or look at the files that the router keeps",
-        "keys": "give callers keys, rights and budgets; list, rotate or revoke them; forget a caller",
+        "ledger": "back up, restore, compact or show the router's files",
+        "keys": "manage callers: their keys, rights and budgets",
     },
 }
 
 _UNLISTED = {
-    "statusline": "print the tier of a Claude Code session, for its status line",
-    "mcp": "serve delegation to a coding agent as tools, over the Model Context Protocol",
+    "statusline": "print the tier for Claude Code's status line",
+    "mcp": "give coding agents tools to delegate tasks, over MCP",
     "completion": "print a shell completion script",
 }
 

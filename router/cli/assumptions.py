@@ -14,14 +14,14 @@ def add_assumption_arguments(parser: argparse.ArgumentParser) -> None:
             type=number_between(0, 1),
             default=share,
             metavar="SHARE",
-            help=f"the share of {kind} turns in which fast's first answer is wrong (default: {share:g})",
+            help=f"share of {kind} turns that fast gets wrong (default: {share:g})",
         )
     group.add_argument(
         "--failure-seconds",
         type=number_between(0, 100_000),
         default=usual.failure_seconds,
         metavar="SECONDS",
-        help=f"what a wrong answer costs you, on top of repeating the turn on deep (default: {usual.failure_seconds:g})",
+        help=f"cost of a wrong answer, besides the turn on deep (default: {usual.failure_seconds:g})",
     )
 
 

@@ -57,25 +57,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--live",
         action="store_true",
-        help="also ask every target for a short answer (a few tokens), and stores that are shared",
+        help="also ask targets (a few tokens) and shared stores",
     )
-    parser.add_argument("--no-calls", action="store_true", help="with --live: ask targets for their models only (no tokens)")
+    parser.add_argument("--no-calls", action="store_true", help="with --live: ask only for models (no tokens)")
     parser.add_argument(
         "--timeout",
         type=number_between(0.1, 600),
         default=10.0,
         metavar="SECONDS",
-        help="how long each target may take (default: %(default)g)",
+        help="for each target (default: %(default)g)",
     )
-    parser.add_argument(
-        "--fix", action="store_true", help="first rewrite settings of the config that are gone or renamed: shows them and asks"
-    )
+    parser.add_argument("--fix", action="store_true", help="first rewrite settings that are gone or renamed")
     add_yes_argument(parser)
-    parser.add_argument(
-        "--migrate", action="store_true", help="bring the tables of shared.postgres to this release's version, and nothing else"
-    )
+    parser.add_argument("--migrate", action="store_true", help="only bring the tables of shared.postgres to this release")
     add_json_argument(parser)
-    parser.add_argument("--schema", action="store_true", help="print the JSON schema of config.yaml, for editors")
+    parser.add_argument("--schema", action="store_true", help="print the JSON schema of config.yaml")
     parser.set_defaults(verbose=False)
     add_old_option(parser, "--verbose", "verbose", action="store_true")
 

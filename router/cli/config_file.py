@@ -47,7 +47,7 @@ def change_config(path: Path | None, change: Callable[[str], str]) -> Changed:
 
 
 def say_written(path: Path, kept: Path, real: Path) -> None:
-    say(f"wrote {path}; the old file is {kept}. Restart a running router to use it")
+    say(f"wrote {path}; the old file is {kept}. {command_name()} reload has a running router use it")
     say(f"  to undo: mv {shlex.quote(str(kept))} {shlex.quote(str(real))}")
 
 

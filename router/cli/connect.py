@@ -34,7 +34,7 @@ from router.sessions.clients.codex import STORED_MODELS
 from router.telemetry.colour import GREEN, RED, paint
 
 TAKES_REST = True
-_PAGE = "docs/how-to/keep-your-plans-login.md"
+_PAGE = "docs/use/subscription.md"
 EXAMPLES = (
     "connect",
     "connect codex",
@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "client",
         nargs="?",
         metavar="CLIENT",
-        help=f"one of {', '.join(known_clients())}; omit it to list the clients",
+        help=f"one of {', '.join(known_clients())}; without it, list them",
     )
     parser.add_argument("arguments", nargs="*", metavar="-- ARGUMENT", help="with --run: arguments for the client")
     add_config_argument(parser)
@@ -64,17 +64,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--mcp",
         action="store_true",
-        help="also give the client tools to delegate tasks to the router and to collect the results (tandem mcp)",
+        help="also give the client tools to delegate tasks (tandem mcp)",
     )
     parser.add_argument(
         "--keep-login",
         action=argparse.BooleanOptionalAction,
-        help="the client keeps its own login with a plan (Claude Code, Codex), for a target with billing: plan",
+        help="keep the client's login with a plan (billing: plan)",
     )
     add_yes_argument(parser, ": change the files")
     parser.add_argument("--undo", action="store_true", help="undo what it changed; your own settings stay")
     parser.add_argument("--print", action="store_true", help="print what would be written, and change no file")
-    parser.add_argument("--run", action="store_true", help="start the client connected, without changing any file")
+    parser.add_argument("--run", action="store_true", help="start the client connected, changing no file")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -22,23 +22,20 @@ EXAMPLES = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("task", metavar="TASK", help="what to do, in words; - reads it from standard input")
+    parser.add_argument("task", metavar="TASK", help="what to do; - for standard input")
     parser.add_argument(
         "--file",
         action="append",
         default=[],
         type=Path,
         metavar="FILE",
-        help="quote a text file in the task; may be repeated. The task can see nothing else: it has no tools",
+        help="quote a text file in the task, which sees nothing else; may be repeated",
     )
-    parser.add_argument(
-        "--tier", choices=tuple(map(str, Tier)), help="the tier that serves it (default: Tandem chooses, usually deep)"
-    )
+    parser.add_argument("--tier", choices=tuple(map(str, Tier)), help="the tier (default: Tandem chooses)")
     parser.add_argument(
         "--agent",
         action="store_true",
-        help="run the coding agent of delegation.runner on the task, in a new git worktree of this repository."
-        " The result is the change that it makes, as a patch. Needs an admin's key, where the router asks for keys",
+        help="have the agent of delegation.runner do it in a new git worktree; the result is a patch. For admins",
     )
     parser.add_argument("--with-hands", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument(
@@ -46,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="the config file, with --agent: the one that names the agent (default: that of the router, if started here)",
     )
-    parser.add_argument("--wait", action="store_true", help="show progress and print the answer. Ctrl-C leaves the job running")
+    parser.add_argument("--wait", action="store_true", help="wait for the answer and print it; Ctrl-C leaves the job running")
     add_router_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print JSON: the response, with --wait each event of it on a line")
 

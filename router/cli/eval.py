@@ -74,16 +74,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--kind",
         choices=tuple(_FIELDS),
         default="turns",
-        help=f"what DATA holds and what is measured: turns ({_FIELDS['turns']}), where each would go; complaints "
-        f"({_FIELDS['complaints']}), which remarks after a turn are heard as a complaint; rescue ({_FIELDS['rescue']}), which "
-        "turns that end badly are noticed while they run (default: %(default)s)",
+        help="what is measured: where turns go, which remarks are heard as complaints, which bad turns are noticed "
+        "while they run (default: %(default)s)",
     )
     parser.add_argument("--url", help="where the router is, to ask it (POST /tandem/explain) instead of deciding here")
     parser.add_argument(
         "--min-auroc",
         type=number_between(0, 1),
         metavar="AUROC",
-        help="for CI: exit with status 1 if the AUROC of a set of turns is below this",
+        help="exit with 1 if the AUROC of turns is lower",
     )
     parser.add_argument("--json", action="store_true", help="print JSON: the figures")
 

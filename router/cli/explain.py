@@ -46,26 +46,23 @@ EXAMPLES = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_config_argument(parser)
-    parser.add_argument("text", nargs="*", help="the text that a person would type; - reads it from standard input")
+    parser.add_argument("text", nargs="*", help="what a person would type; - for standard input")
     parser.add_argument(
         "--as", dest="client", choices=sorted((*BY_NAME, *NICKNAMES)), metavar="CLIENT",
-        help="write the request as this client would: "
+        help="write it as this client would: "
         + ", ".join(name for name in BY_NAME if name != UNKNOWN_CLIENT.name)
     )  # fmt: skip
-    parser.add_argument(
-        "--after", action="append", default=[], metavar="TEXT", help="the text of an earlier turn; may be repeated"
-    )
+    parser.add_argument("--after", action="append", default=[], metavar="TEXT", help="an earlier turn; may be repeated")
     parser.add_argument(
         "--calls", action="append", default=[], type=whole_number_between(0, _MAX_CALLS), metavar="N",
-        help="tool calls made by the turns of --after: once for all, or once for each in order "
-        "(default: what such a turn usually takes)",
+        help="tool calls of the turns of --after, of all or each (default: as is usual)",
     )  # fmt: skip
-    parser.add_argument("--request", metavar="FILE", help="the JSON body of a whole request instead (- for standard input)")
+    parser.add_argument("--request", metavar="FILE", help="the JSON body of a request instead; - for standard input")
     add_old_option(parser, "--file", "request")
     parser.add_argument(
         "--dialect",
         choices=[str(dialect) for dialect in Dialect],
-        help="the dialect of the request (default for --request: detected by its fields)",
+        help="its dialect (default for --request: detected)",
     )
     parser.add_argument("--header", action="append", default=[], metavar="NAME:VALUE", help="a request header; may be repeated")
     add_json_argument(parser, ": the decision")

@@ -50,7 +50,7 @@ _TARGETS = {tier: re.compile(rf"(?<=^  {tier}:\n    targets:\n)(?:      .*\n|\n(
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--output", metavar="FILE", default="config.yaml", help="where to write (default: config.yaml here)")
+    parser.add_argument("--output", metavar="FILE", default="config.yaml", help="where to write (default: config.yaml)")
     parser.add_argument("--force", action="store_true", help="overwrite an existing file (a copy is kept)")
     parser.add_argument("--print", action="store_true", help="print what would be written, and change no file")
     add_yes_argument(parser, ": accept the defaults")
@@ -65,9 +65,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--plan",
         action="append",
         choices=("claude", "chatgpt"),
-        help="deep is the plan that Claude Code or Codex is logged in with; --deep adds providers for when it is used up",
+        help="deep is the plan your client is logged in with; --deep adds providers",
     )
-    parser.add_argument("--offline", action="store_true", help="do not ask providers or local servers for their models")
+    parser.add_argument("--offline", action="store_true", help="ask no provider or local server for models")
 
 
 def run(arguments: argparse.Namespace) -> int:

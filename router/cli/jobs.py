@@ -35,12 +35,12 @@ _MOST = 10_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    actions = "list the newest jobs; show what is known of one; watch its answer as it comes; print its result; or cancel it"
+    actions = "list the newest jobs; show, watch or cancel one, or print its result"
     parser.add_argument("action", choices=tuple(_ACTIONS), help=actions)
-    parser.add_argument("id", nargs="?", default="", metavar="ID", help="the job's id, as tandem delegate printed it")
+    parser.add_argument("id", nargs="?", default="", metavar="ID", help="the job's id")
     add_router_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print JSON; watch prints each event of the answer on a line")
-    parser.add_argument("--caller", metavar="NAME", help="the caller's name: an admin may cancel jobs of others")
+    parser.add_argument("--caller", metavar="NAME", help="the caller's name: an admin may cancel its jobs")
     listing = parser.add_argument_group("list")
     listing.add_argument("--state", choices=tuple(map(str, JobState)), help="only jobs in this state")
     listing.add_argument("-n", "--count", type=whole(1, _MOST), metavar="N", help="how many (default: 20)")

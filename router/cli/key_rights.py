@@ -50,23 +50,23 @@ def _budget(setting: str, option: str, help: str, words: str) -> Right:  # noqa:
 
 
 RIGHTS = (
-    Right("tiers", "--tiers", 'which tiers may serve it: fast, deep or "fast,deep" (default: both)', read_tiers, "TIERS"),
+    Right("tiers", "--tiers", "tiers that may serve it (default: fast,deep)", read_tiers, "TIERS"),
     Right(
         "may_force",
         "--may-force",
-        'what it may ask for by name: fast, deep, "fast,deep" or none (default: fast)',
+        "tiers it may ask for by name, or none (default: fast)",
         read_tiers,
         "TIERS",
     ),
-    Right("admin", "--admin", "may see and mark what all callers do, reload the config, and all else that needs an admin"),
+    Right("admin", "--admin", "all that needs an admin"),
     _limit("requests_per_minute", "--rpm", "requests a minute", "{:,} requests a minute"),
-    _limit("tokens_per_minute", "--tpm", "tokens a minute, prompts and answers together", "{:,} tokens a minute"),
+    _limit("tokens_per_minute", "--tpm", "tokens a minute", "{:,} tokens a minute"),
     _limit("in_flight", "--in-flight", "requests at once", "{:,} at once"),
-    Right("may_delegate", "--delegate", "may have requests served in the background (default: yes)"),
+    Right("may_delegate", "--delegate", "may have background jobs (default: yes)"),
     Right("may_combine", "--both-tiers", "may have both tiers work on one task (default: yes)"),
     _limit("jobs_in_flight", "--jobs-in-flight", "background jobs at once", "{:,} background jobs"),
-    _budget("daily_usd", "--daily-usd", "what it may spend in a day", "{} a day"),
-    _budget("monthly_usd", "--monthly-usd", "what it may spend in a month", "{} a month"),
+    _budget("daily_usd", "--daily-usd", "spending a day", "{} a day"),
+    _budget("monthly_usd", "--monthly-usd", "spending a month", "{} a month"),
 )
 
 

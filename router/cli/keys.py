@@ -71,18 +71,18 @@ _RIGHTS = {right.setting: right.option for right in RIGHTS}
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = (
-        "add a caller with a key, set what one may do, list all, rotate or revoke a caller's keys, test a key, "
-        "or forget: delete everything that is kept about a caller"
+        "add a caller with a key, set its rights, list all, rotate or revoke keys, test a key, "
+        "or forget (delete) what is kept of a caller"
     )
     parser.add_argument("action", choices=tuple(_ACTIONS), help=actions)
-    named = "the caller's name; for revoke also a key or its id; for test the key, or - to read it from standard input"
+    named = "the caller's name; revoke: or a key or its id; test: the key, or - for standard input"
     parser.add_argument("what", nargs="?", default="", metavar="NAME", help=named)
     add_config_argument(parser)
     add_right_arguments(parser)
     times = parser.add_argument_group("add, set and rotate")
-    lifetime = "how long the key works: 12h, 90d, 8w (default: forever)"
+    lifetime = "how long the key works: 12h, 90d, 8w (default: ever)"
     times.add_argument("--expires", type=read_lifetime, metavar="TIME", default=argparse.SUPPRESS, help=lifetime)
-    grace = "rotate: how long the old key still works (default: 24h)"
+    grace = "how long the old key still works (default: 24h)"
     times.add_argument("--grace", type=read_span, metavar="TIME", default=argparse.SUPPRESS, help=grace)
     others = parser.add_argument_group("add, list, rotate and forget")
     add_json_argument(others, default=argparse.SUPPRESS)

@@ -42,8 +42,8 @@ _NAMES = {"tandem.db": "ledger", "responses.db": "responses", "jobs.db": "jobs"}
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = (
-        "status: sizes, rows and copies of the ledger, stored responses and jobs; backup: write all of them, with keys, config "
-        "and what marks taught, to FILE; restore: put the files of FILE in their places; compact: give free room to the disk"
+        "show sizes, rows and copies; back up all files, with keys, config and what marks taught; restore them; "
+        "or give free room to the disk"
     )
     parser.add_argument("action", choices=tuple(_ACTIONS), help=actions)
     parser.add_argument("file", nargs="?", metavar="FILE", help="backup and restore: the archive, a tar file")

@@ -29,8 +29,8 @@ EXAMPLES = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_looking_arguments(parser, counted="turns, or sessions")
-    parser.add_argument("--sessions", action="store_true", help="one line for each session instead of each turn")
-    parser.add_argument("--caller", metavar="NAME", help="the caller's name: only its turns (stats --by caller lists them)")
+    parser.add_argument("--sessions", action="store_true", help="a line per session")
+    parser.add_argument("--caller", metavar="NAME", help="the caller's name: only its turns")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -41,13 +41,13 @@ EXAMPLES = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_config_argument(parser)
     add_history_arguments(parser)
-    parser.add_argument("--against", metavar="FILE", help="another config to compare with the current one")
+    parser.add_argument("--against", metavar="FILE", help="another config, to compare")
     parser.add_argument(
         "--combine",
         choices=(PLAN, LOOK),
-        help="instead: what both tiers on one task (`combine`) would have done, with estimated seconds and money",
+        help="instead: what `combine` would have done, estimated",
     )
-    parser.add_argument("--turns", type=int, default=0, metavar="N", help="show the N turns that change most, with their text")
+    parser.add_argument("--turns", type=int, default=0, metavar="N", help="show the N turns that change most")
     parser.add_argument("--json", action="store_true", help="print JSON: the report")
     add_assumption_arguments(parser)
 

@@ -26,24 +26,24 @@ EXAMPLES = ("serve", "serve --port 4001 --log json", "serve --config work.yaml -
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_config_argument(parser, running="")
-    parser.add_argument("--host", help="the address to bind (default: server.host; loopback only, unless keys are needed)")
+    parser.add_argument("--host", help="the address to bind (default: server.host)")
     parser.add_argument(
-        "--port", type=whole_number_between(0, 65_535), help="the port to bind (default: server.port; 0 picks a free one)"
+        "--port", type=whole_number_between(0, 65_535), help="the port to bind, 0 for a free one (default: server.port)"
     )
     parser.add_argument(
         "--log",
         choices=("text", "json"),
-        help="one line for each request, for files (default: a screen of turns on a terminal, else json)",
+        help="a line per request (default: a screen on a terminal, else json)",
     )
-    kept = "write the log to this file; at 10 MB it is emptied, and the last three copies are kept"
+    kept = "write the log here, with three older copies of 10 MB"
     parser.add_argument("--log-file", type=Path, metavar="FILE", help=kept)
-    parser.add_argument("-v", "--verbose", action="store_true", help="on a terminal: a line for each call, with the estimate")
-    parser.add_argument("--words", action="store_true", help="show what was typed, its first 40 characters, on a terminal")
+    parser.add_argument("-v", "--verbose", action="store_true", help="a line for each call, with the estimate")
+    parser.add_argument("--words", action="store_true", help="show what was typed, its first 40 characters")
     parser.add_argument(
         "--workers",
         type=read_worker_count,
         metavar="N|auto",
-        help="how many processes serve the address (default: server.workers, which is 1; auto: one for each core)",
+        help="processes, auto: one per core (default: server.workers)",
     )
     add_ledger_switch(parser)
 

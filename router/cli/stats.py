@@ -5,9 +5,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from router.cli import Ended
-from router.cli.common import print_json
+from router.cli.common import load_in_use, print_json
 from router.cli.past.looking import add_looking_arguments, nothing_found, open_past
 from router.cli.tables import write_lines
+from router.contract.combine import LookWhen
 from router.contract.past import CallSums, LookSums
 from router.contract.request import JsonObject
 from router.contract.words import Tier
@@ -51,8 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--by",
         choices=(_DAY, _MONTH, *_SHOWN, _CALLER, _KIND, _LOOK),
-        help="print only this table; callers are told apart by their keys (`keys:`, or `api_key: caller`); kind: how turns on "
-        "fast ended, by what they were about and the pair of targets; look: deep's looks at what fast did (`combine.look`)",
+        help="only this table; kind: how turns on fast ended, by subject and pair of targets; look: deep's looks",
     )
 
 
@@ -88,13 +88,21 @@ def _kind_cells(kind: Any) -> list[str]:
 
 def _print_looks(days: list[LookSums], arguments: argparse.Namespace) -> int:
     if not days:
-        raise Ended(1, "deep has looked nothing over in that time\n  hint: combine.look: auto in the config switches it on")
+        raise Ended(1, f"deep has looked nothing over in that time{_hint_at_looks(arguments)}")
     if arguments.json:
         print_json({"looks": [day._asdict() for day in days]})
         return 0
     rows = [_look_cells(day) for day in (*days, _total_looks(days))[: None if len(days) > 1 else 1]]
     print("\n".join(write_lines(_LOOK_TITLES, rows, is_markdown=arguments.markdown)))
     return 0
+
+
+def _hint_at_looks(arguments: argparse.Namespace) -> str:
+    """How to switch looks on, unless they are on, or another router's config says."""
+    if arguments.url is not None or arguments.key_env is not None:
+        return ""
+    is_on = load_in_use(arguments.config, needs_keys=False).combine.look.when is not LookWhen.OFF
+    return "" if is_on else "\n  hint: combine.look: auto in the config switches it on"
 
 
 def _look_cells(day: LookSums) -> list[str]:

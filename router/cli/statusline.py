@@ -31,9 +31,7 @@ _MAX_BYTES = 1 << 20
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--config", metavar="FILE", help="the config file, for what is not given here; reading it takes longer")
     parser.add_argument("--url", help="where the router is")
-    parser.add_argument(
-        "--ledger", metavar="FILE", help="read the ledger, in this file (default: where the router at that address keeps it)"
-    )
+    parser.add_argument("--ledger", metavar="FILE", help="read the ledger (default: the router's)")
     parser.add_argument(
         "--key-env",
         metavar="NAME",

@@ -22,7 +22,7 @@ _WAIT_SECONDS, _LOOK_SECONDS, _AGAIN_SECONDS, _ASK_SECONDS = 900.0, 0.05, 0.5, 1
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_config_argument(parser)
     parser.add_argument("--url", help=RUNNING_URL)
-    parser.add_argument("--now", action="store_true", help="cut off what is being served, instead of finishing it")
+    parser.add_argument("--now", action="store_true", help="cut off what is being served")
     add_json_argument(parser)
 
 

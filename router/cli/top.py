@@ -30,7 +30,7 @@ _SAVINGS_EVERY = 15
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_router_arguments(parser)
-    parser.add_argument("--words", action="store_true", help="show what was typed, if the router keeps it (ledger.keep_text)")
+    parser.add_argument("--words", action="store_true", help="show what was typed, with ledger.keep_text")
     parser.add_argument("--json", action="store_true", help="print JSON: a line for each finished call")
 
 

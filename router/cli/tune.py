@@ -8,7 +8,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from router.cli import Ended
-from router.cli.common import add_config_argument, add_old_option, load_in_use, path_of, print_json, say, table_path
+from router.cli.common import (
+    add_config_argument,
+    add_old_option,
+    command_name,
+    load_in_use,
+    path_of,
+    print_json,
+    say,
+    table_path,
+)
 from router.cli.config_file import NewRule, add_rules, change_config, set_values
 from router.cli.past.applied import Record, record_path, undo
 from router.cli.past.history import PastFiles, add_history_arguments, find_history, without_collection
@@ -48,13 +57,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     action.add_argument(
         "--apply",
         action="store_true",
-        help="write rules and values into the config (the old file is kept), and what marks taught",
+        help="write it into the config (the old file is kept)",
     )
-    action.add_argument("--show", action="store_true", help="list what marks taught: which way, when, by how many marks")
+    action.add_argument("--show", action="store_true", help="list what marks taught")
     action.add_argument("--undo", action="store_true", help="undo what it changed: the last --apply")
-    action.add_argument("--forget", action="store_true", help="delete what marks taught (personal.json); the marks stay")
+    action.add_argument("--forget", action="store_true", help="delete what marks taught; the marks stay")
     add_old_option(parser, "--force", "anyway", action="store_true")
-    parser.add_argument("--anyway", action="store_true", help="apply even if the held-out part of your history may get worse")
+    parser.add_argument("--anyway", action="store_true", help="apply even if held-out turns may get worse")
     parser.add_argument("--json", action="store_true", help="print JSON: the result")
 
 
@@ -226,7 +235,7 @@ def _write_table(taught: Taught | None, loaded: LoadedConfig, history: PastFiles
     if merged.table == old or not (merged.table.kinds or old.kinds):
         return False
     record.write_table(path, merged.table)
-    say(f"wrote {path}: {say_merged(merged)}. Restart a running router to use it")
+    say(f"wrote {path}: {say_merged(merged)}. {command_name()} reload has a running router use it")
     say("  to undo: tandem tune --undo")
     if history.ledger is not None and loaded.config.ledger.keep_word_hashes:
         _keep_places(history, known)
@@ -272,6 +281,6 @@ def _forget(loaded: LoadedConfig) -> int:
         raise Ended(1, f"not deleted: {error}") from error
     path.unlink(missing_ok=is_ours)
     record_path(loaded).unlink(missing_ok=True)
-    say(f"deleted {path}. Restart a running router to use it")
+    say(f"deleted {path}. {command_name()} reload has a running router use it")
     say("  the marks stay in the ledger, and the next tandem tune --apply uses them; tandem wrong removes one")
     return 0

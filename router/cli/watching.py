@@ -29,7 +29,7 @@ def follow_to_the_end(jobs: Jobs, job_id: str, show: Show, pause: Callable[[floa
     Raises `Unreachable` if no router answers at first, and `Refused` without such a job.
     """
     after, seconds, has_heard, is_lost = -1, _FIRST_PAUSE_SECONDS, False, False
-    pause = pause or threading.Event().wait
+    pause, response = pause or threading.Event().wait, None
     while True:
         try:
             for name, event in jobs.follow(job_id, after):
@@ -37,12 +37,16 @@ def follow_to_the_end(jobs: Jobs, job_id: str, show: Show, pause: Callable[[floa
                 after = number if isinstance(number, int) else after
                 seconds, has_heard, is_lost = _FIRST_PAUSE_SECONDS, True, False
                 show(name, event)
-                if is_end(name):
-                    return as_object(event.get("response")) or jobs.read(job_id)
+                if is_end(name):  # the stream is read to its close, before which the router notes that it was collected
+                    response = as_object(event.get("response")) or jobs.read(job_id)
+            if response is not None:
+                return response
             if is_over(jobs.find(job_id)):
                 return jobs.read(job_id)
             reason = "the connection was closed"
         except Unreachable as error:
+            if response is not None:
+                return response
             if not has_heard:
                 raise
             reason = str(error)

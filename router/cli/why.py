@@ -20,9 +20,7 @@ EXAMPLES = ("why", "why req_01J9 --json", "why --url https://tandem.example:4000
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_past_arguments(parser)
-    parser.add_argument(
-        "request", nargs="?", metavar="REQUEST", help="a request's id (default: the last turn that a person typed)"
-    )
+    parser.add_argument("request", nargs="?", metavar="REQUEST", help="a request's id (default: the last turn)")
     parser.add_argument("--json", action="store_true", help="print JSON: the decision")
 
 

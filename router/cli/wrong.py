@@ -24,12 +24,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "what",
         nargs="*",
         metavar="[fast|deep] [REQUEST]",
-        help="the tier that would have been right (default: the other one), and a request's id (default: the last turn)",
+        help="the right tier (default: the other one); a request's id (default: the last turn)",
     )
     parser.add_argument(
         "--rule",
         metavar="WORDS",
-        help="write a rule into the config instead of a mark: turns with these words go to that tier",
+        help="instead, add a rule to the config: these words go to that tier",
     )
 
 

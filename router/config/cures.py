@@ -8,7 +8,7 @@ from router.config.faults import Fault
 from router.config.gone import list_ignored
 from router.contract.shared import SharedTerms
 
-_PAGE = "docs/how-to/come-from-another-router.md"
+_PAGE = "docs/coming-from.md"
 _ROUTERS: Mapping[str, tuple[frozenset[str], ...]] = {
     "LiteLLM": (frozenset({"model_list"}), frozenset({"litellm_settings"}), frozenset({"router_settings", "general_settings"})),
     "claude-code-router": (frozenset({"Providers"}), frozenset({"Router", "PROXY_URL"})),

@@ -34,9 +34,9 @@ class KeySettings(Settings):
     """One key."""
 
     id: str
-    """The eight hex digits in its middle."""
+    """Eight hex digits in its middle."""
     sha256: str
-    """The digest of its last part, in hex."""
+    """Digest of its last part, in hex."""
     created: datetime
     """When it was made."""
     expires: datetime | None = None
@@ -67,12 +67,11 @@ class CallerSettings(Settings):
     """What one caller may do, and its keys. After a rotation it has two for a while."""
 
     tiers: tuple[Tier, ...] = tuple(Tier)
-    """The tiers that may serve it: [fast] for fast only."""
+    """Tiers that may serve it."""
     may_force: tuple[Tier, ...] = (Tier.FAST,)
-    """The tiers that it may ask for by header, model name, first line or socket, instead of having Tandem choose."""
+    """Tiers it may ask for by name."""
     admin: bool = False
-    """Whether it may see the figures, turns and jobs of all callers, mark their turns and cancel their jobs, read `/metrics`,
-    reload the config, use files and batches that a target keeps for its account, and have an agent do a task."""
+    """May see, mark and cancel others' work, reload, read `/metrics`, use files and batches, run an agent."""
     requests_per_minute: Limit | None = None
     """Requests in any minute; more get 429 `rate_limited`."""
     tokens_per_minute: Limit | None = None
@@ -80,17 +79,17 @@ class CallerSettings(Settings):
     in_flight: Limit | None = None
     """Requests at once."""
     may_delegate: bool = True
-    """Whether it may have requests served in the background (`background: true`)."""
+    """May have requests served in the background."""
     may_combine: bool = True
-    """Whether both tiers may work on one of its tasks (`combine`, `x-tandem-combine`)."""
+    """May have both tiers work on one task."""
     jobs_in_flight: Limit | None = None
-    """Background jobs at once, waiting or running; more get 429 `too_many_jobs`."""
+    """Background jobs at once; more get 429 `too_many_jobs`."""
     daily_usd: Dollars | None = None
-    """What it may spend in a day. Then every target of its tiers needs a price."""
+    """Spending a day. All its targets need a price."""
     monthly_usd: Dollars | None = None
-    """What it may spend in a month."""
+    """Spending a month."""
     keys: tuple[KeySettings, ...] = ()
-    """Its keys. Without any, its rights cannot be used."""
+    """Its keys."""
 
     @field_validator("keys", mode="before")
     @classmethod

@@ -54,46 +54,42 @@ class ServerTlsSettings(Settings):
     """The router's own certificate. A reload reads both files again."""
 
     cert: str
-    """A PEM file with the certificate, and those of its issuers after it. Relative to the config file."""
+    """PEM file: the certificate, then its issuers'."""
     key: str
-    """A PEM file with its private key."""
+    """PEM file with its private key."""
 
 
 class ServerSettings(Settings):
     """Where the router listens."""
 
     host: str = "127.0.0.1"
-    """The address to bind. Without `keys`, only loopback is allowed."""
+    """Address to bind. Without `keys`, loopback only."""
     port: int = Field(default=4000, ge=0, le=65_535)
-    """The port to bind; 0 picks a free one."""
+    """Port to bind; 0 picks a free one."""
     tls: ServerTlsSettings | None = None
     """Serves HTTPS instead of HTTP."""
     workers: Annotated[int, Field(ge=1, le=256)] | Literal["auto"] = 1
-    """Processes that serve the address; `auto`: one per core. Several need the extra `shared` and a Valkey or Redis server:
-    that of `shared.valkey`, or else a local `valkey-server` or `redis-server`, which Tandem starts."""
+    """Processes; `auto`: one per core. Several need the extra `shared` and Valkey or Redis."""
     stop_listening_after_seconds: float = Field(default=0.0, ge=0, le=600)
-    """How long new connections are still accepted after SIGTERM, while `/readyz` already answers 503, for load balancers that
-    are slow to notice."""
+    """New connections after SIGTERM, while `/readyz` answers 503."""
 
 
 class KeysSettings(Settings):
     """The keys that callers need."""
 
     file: str = "keys.yaml"
-    """The file of keys, relative to the config file. `tandem keys` writes it. Only its owner may be able to read it. Changes
-    are noticed within seconds."""
+    """Written by `tandem keys`, readable by its owner only."""
 
 
 class BudgetsSettings(Settings):
     """How the budgets of keys are counted."""
 
     time_zone: str = "UTC"
-    """Where days and months begin: a name such as Europe/Berlin. After a reload, it counts from the next day and month."""
+    """Where days and months begin, as in Europe/Berlin."""
     warn_at: float = Field(default=0.8, gt=0, le=1)
-    """The share of a budget from which it is nearly spent: a notice says so, and decisions lean to fast (`near`)."""
+    """Share from which it is nearly spent."""
     near: NearBudget = NearBudget.LEAN
-    """What `auto` does near the end of a budget. lean: from `warn_at` on it leans to fast, and from 95 % on, or where the rest
-    does not cover a deep answer, it is fast. refuse: it decides as ever, and is refused where the rest does not cover that."""
+    """Nearly spent: `lean` to fast (from 95 % always), or `refuse` what the rest cannot pay."""
 
     @field_validator("time_zone")
     @classmethod
@@ -106,21 +102,20 @@ class SecondOpinionSettings(Settings):
     """In doubt, ask a target whether a turn is quick or long. It then receives up to 900 characters of what people typed."""
 
     target: str
-    """The target to ask: one under `tiers` with its own key. A small, quick model is enough."""
+    """The target to ask, with its own key."""
     max_wait_seconds: float = Field(default=0.4, gt=0, le=10)
-    """How long a turn may wait for the answer. Later answers are ignored."""
+    """How long a turn may wait for it."""
 
 
 class LedgerSettings(Settings):
     """The record of requests."""
 
     path: str | None = "tandem.db"
-    """The SQLite file, relative to the config file. Empty or null: no record is kept."""
+    """SQLite file. Empty or null: no record."""
     keep_text: bool = False
-    """Whether prompts and answers are kept. Off: the ledger holds no text, but see `keep_word_hashes`."""
+    """Keep prompts and answers."""
     keep_word_hashes: bool = True
-    """Whether hashes of words are kept: of each caller's newest 100 turns for a day, and of turns marked with `tandem wrong`.
-    Marks teach from them. Anyone with the file and a word list can recover the words. Off: marks teach nothing."""
+    """Hashes of words, which marks teach from; a word list can recover words."""
     keep_days: int = Field(default=31, ge=1, le=3_650)
     """Older entries are deleted. A monthly budget needs 31."""
 
@@ -129,22 +124,22 @@ class MetricsSettings(Settings):
     """The figures at `/metrics`, for Prometheus."""
 
     on: bool = True
-    """Whether they are counted and served."""
+    """Count and serve them."""
     callers: bool = False
-    """Whether some are also counted per caller with a key, for at most 200 callers."""
+    """Count some per caller, 200 at most."""
     key: str | None = None
-    """If callers need keys: a key, as env:NAME, that opens `/metrics` and nothing else. An admin's key opens it too."""
+    """A key, as env:NAME, that opens `/metrics` only."""
 
 
 class TracesSettings(Settings):
     """Traces of requests, sent to a collector by OTLP over HTTP."""
 
     endpoint: str | None = None
-    """Its address, such as http://127.0.0.1:4318. Absent: no traces."""
+    """Its address, such as http://127.0.0.1:4318."""
     sample: float = Field(default=0.1, ge=0, le=1)
-    """The share of requests to trace. A request's own `traceparent` takes precedence."""
+    """Share of requests, unless `traceparent` says."""
     headers: str | None = None
-    """Headers for the collector, as env:NAME, in the form of OTEL_EXPORTER_OTLP_HEADERS: key=value,key=value."""
+    """Headers for it, as env:NAME: key=value,key=value."""
 
     @field_validator("endpoint")
     @classmethod
@@ -166,16 +161,14 @@ class AlertsSettings(Settings):
     """Where to send word when something breaks, and when it works again."""
 
     webhook: str | None = None
-    """An address that takes a POST of JSON with `text`, as Slack and Mattermost do, always as env:NAME. It gets one message
-    when a problem begins and one when it is over. Absent: nothing is sent."""
+    """As env:NAME: takes JSON with `text`, like Slack's."""
 
 
 class DelegationSettings(Settings):
     """The coding agent of `tandem delegate --agent`."""
 
     runner: str | None = None
-    """The command of a coding agent, such as codex exec --sandbox workspace-write. `tandem delegate --agent` runs it in a new
-    git worktree, with the task as its last argument and without a shell. Absent: `--agent` is refused."""
+    """Its command, as in codex exec --sandbox workspace-write."""
 
     @field_validator("runner")
     @classmethod
@@ -195,8 +188,7 @@ class StoreSettings(Settings):
     """The responses that later requests continue from (`previous_response_id`)."""
 
     path: str | None = None
-    """A SQLite file for responses created with an explicit `store: true`, kept for 30 days. Relative to the config file.
-    Without it, responses stay in memory for up to an hour."""
+    """SQLite file for `store: true`, kept 30 days. Without: memory, an hour."""
 
 
 class Config(Settings):
@@ -205,69 +197,59 @@ class Config(Settings):
     server: ServerSettings = ServerSettings()
     """Where the router listens."""
     keys: KeysSettings | None = None
-    """The keys that callers need. Absent: none are needed, and the router listens on loopback only."""
+    """Callers need keys. Absent: loopback only."""
     budgets: BudgetsSettings = BudgetsSettings()
     """How the budgets of keys are counted."""
     preference: Preference = Preference.BALANCED
-    """How much a wrong first answer from fast costs. `speed`: little, so anything that could be quick goes to fast. `balanced`:
-    more, so what is probably quick does. `quality`: a lot, so only what is clearly quick does."""
+    """How much a wrong first answer of fast costs: `speed`, `balanced` or `quality`."""
     spill_over: bool = True
-    """Whether a failed attempt may go to the other tier."""
+    """A failed attempt may go to the other tier."""
     subagents: Subagents = Subagents.AUTO
-    """Where the subagents of Codex, Claude Code and opencode go. auto: each is decided by what it was told to do. deep or fast:
-    they lean to that tier, while your own turns are decided as usual. With deep, subagents that only read and search, such as
-    `Explore`, still lean to fast."""
+    """`auto`: by their task. `fast`, `deep`: lean there; searches stay on fast."""
     window_of_auto: Tier = Tier.DEEP
-    """Which context window the model lists report for auto. deep: the largest of all targets. fast: the largest of the fast
-    tier, so that clients compact while fast can still serve the session."""
+    """Context window listed for auto: the largest of all (`deep`) or of `fast`."""
     in_band_line: bool = True
-    """Whether a first line `tier: fast`, `tier: deep` or `tier: auto` in a message is obeyed, for clients that cannot set
-    headers."""
+    """Obey a first line `tier: fast`, `deep` or `auto` in a message."""
     models: dict[str, str | None] = Field(default_factory=dict)
-    """Model names and patterns with *, each mapped to auto, fast, deep or a target's name. They extend the built-in names,
-    listed below, and take precedence. `NAME: null` removes a built-in one, `"*": null` all built-in patterns."""
+    """Names or patterns, each mapped to auto, fast, deep or a target. `NAME: null` removes one."""
     tiers: TiersSettings
     """The two tiers and their targets."""
     pass_through: dict[PassedRoute, str] = Field(default_factory=dict)
-    """The target for each route that Tandem does not decide, such as {embeddings: openai-fast}. Requests are relayed unchanged,
-    with the target's key, and recorded. Other routes answer 404."""
+    """Target of routes that are relayed: {embeddings: openai-fast}."""
     decision: Economics = Economics()
     """The economics of the choice."""
     second_opinion: SecondOpinionSettings | None = None
-    """The target to ask about turns in doubt. Off by default."""
+    """In doubt, ask a target. Off by default."""
     combine: Combine = Combine()
-    """Both tiers on one task: deep plans and fast edits, or fast works and deep looks it over. Off by default."""
+    """Both tiers on one task. Off by default."""
     rules: tuple[object, ...] = Field(default=(), max_length=MAX_RULES)
-    """Your own rules, applied where a turn begins: {when: {words, client, turn, has, more_than_tokens}, tier: fast} or
-    lean: 2.0."""
+    """Your rules: a condition, and a `tier` or `lean`."""
     policies: tuple[object, ...] = Field(default=SHIPPED_POLICIES, max_length=100)
-    """The policies in use, in any order. One of your own is a file (`- file: ./night.py`) or an installed module
-    (`- package: night`), with `settings:` if it has any; where only your own are listed, the shipped ones stay."""
+    """Those in use. Your own: `- file: ./night.py` or `- package: night`."""
     limits: Limits = Limits()
     """Limits on callers, requests and answers."""
     jobs: JobTerms = JobTerms()
-    """Background work: requests with `background: true`."""
+    """Background jobs (`background: true`)."""
     ledger: LedgerSettings = LedgerSettings()
     """The record of requests."""
     store: StoreSettings = StoreSettings()
-    """The responses that later requests continue from."""
+    """Responses that later requests continue from."""
     page: bool = True
-    """Whether browsers are shown a live page at `/`. Off: no page, and no live feed."""
+    """Serve the dashboard at `/`."""
     metrics: MetricsSettings = MetricsSettings()
-    """The figures at `/metrics`, for Prometheus."""
+    """Figures at `/metrics`, for Prometheus."""
     traces: TracesSettings = TracesSettings()
     """Traces of requests, for a collector. Off by default."""
     alerts: AlertsSettings = AlertsSettings()
-    """Where to send word when something breaks. Off by default."""
+    """Messages when something breaks. Off by default."""
     delegation: DelegationSettings = DelegationSettings()
     """The coding agent of `tandem delegate --agent`."""
     webhooks: tuple[JobWebhook, ...] = Field(default=(), max_length=20)
-    """Receivers of an event when a background job ends. None by default."""
+    """Receivers of events of background jobs."""
     shared: SharedTerms = SharedTerms()
-    """What several routers share. Nothing by default."""
+    """What several routers share."""
     version: int | None = Field(default=None, ge=1)
-    """The release of Tandem that the file was written for: 4 for 0.4. An older Tandem then refuses it and says which one it
-    needs."""
+    """Release it was written for: 4 for 0.4. Older ones refuse it."""
 
     @field_validator("version")
     @classmethod

@@ -25,36 +25,29 @@ class TargetSettings(Settings):
     """One model at one address."""
 
     name: str
-    """Its name in Tandem, shown in headers and logs. Callers may ask for it as a model."""
+    """Its name in Tandem, also as a model."""
     adapter: str = "openai_http"
-    """How it is reached. The adapters are listed below, each with its options."""
+    """How it is reached."""
     dialect: Literal["chat", "responses", "messages"] | None = None
-    """The dialect it speaks: chat, responses or messages. By default the first dialect of its adapter."""
+    """chat, responses or messages. Default: its adapter's first."""
     base_url: str = ""
-    """Its address, including the version: https://host/v1. Not needed for litellm, which knows its providers' addresses."""
+    """Address with version: https://host/v1. Not for litellm."""
     upstream_transport: Literal["http", "websocket"] = "http"
-    """`http`: one POST per request. `websocket`: one open socket per session, over which a request sends only what is new. Only
-    with dialect: responses and adapter: openai_http. A target that refuses the socket is served over HTTP."""
+    """`websocket`: one per session, for `dialect: responses` with `openai_http`."""
     model: str = Field(default="", max_length=200)
-    """The provider's name for it. By default the target's name. For litellm, with the provider: gemini/gemini-3.5-flash."""
+    """The provider's name for it. Default: `name`. For litellm: gemini/gemini-3.5-flash."""
     api_key: str | None = None
-    """Its API key as env:NAME, read from the environment or from .env next to the config. Leave it out for a server without
-    keys. `caller` passes on the caller's own key, to this target only. Spaces and line breaks around the value are ignored."""
+    """As env:NAME, also from .env. `caller`: the caller's own key."""
     accepts_keys_of: tuple[Vendor, ...] = ()
-    """Whose keys and logins a target with api_key: caller takes: anthropic, openai, chatgpt. Callers' credentials of another
-    vendor never go there. Known from a vendor's own address, and from the adapter at an address of your machine or network.
-    Name it for a gateway."""
+    """With `api_key: caller`, at a gateway: anthropic, openai, chatgpt."""
     billing: Literal["tokens", "plan"] = "tokens"
-    """`plan`: the person's own plan pays, by the login that their client sends (Claude Code, Codex). Requests and answers then
-    pass unchanged, in the client's own dialect only. Needs api_key: caller."""
+    """`plan`: the caller's own plan pays. Needs `api_key: caller`."""
     headers: dict[str, ExtraValue] = Field(default_factory=dict, max_length=50)
-    """Headers sent with every request to it, for gateways that need them: {x-portkey-provider: openai}. A value may be env:NAME
-    or Bearer env:NAME, and is then read like api_key."""
+    """Sent with every request. Values may be env:NAME or Bearer env:NAME."""
     query: dict[str, ExtraValue] = Field(default_factory=dict, max_length=50)
-    """Query parameters sent with every request to it: {api-version: 2024-10-21}. A value may be env:NAME. Not for litellm."""
+    """Query parameters of every request. Not for litellm."""
     window_tokens: int = Field(default=128_000, ge=1_000, le=100_000_000)
-    """Its context window. When absent, it is looked up in litellm's table of models, if litellm is installed and knows the
-    model."""
+    """Context window. Absent: looked up in litellm's table, if installed."""
     accepts: tuple[Feature, ...] = (
         Feature.TEXT,
         Feature.TOOLS,
@@ -62,29 +55,25 @@ class TargetSettings(Settings):
         Feature.JSON_SCHEMA,
         Feature.REASONING,
     )
-    """What it accepts: text, tools, images, files, json_schema, custom_tools, reasoning, completions. Looked up like
-    window_tokens when absent. `cache_control` is for a gateway that speaks chat in front of Claude and understands cache marks,
-    such as a LiteLLM proxy: prompts are then cached. Targets at OpenRouter and with adapter: litellm do not need it."""
+    """Also: images, files, completions, cache_control. Looked up likewise."""
     typical: Annotated[dict[str, float], Stated(Speed)] = Field(default_factory=dict)
-    """Its usual speed, expected before it has been measured and after a long time without use."""
+    """Its usual speed, until it is measured."""
     price: Price | None = None
-    """What it costs. Looked up like window_tokens when absent. With billing: plan it is the list price: tokens cost nothing,
-    and this is what they are worth."""
+    """USD per million tokens; on a plan, the list price. Looked up likewise."""
     use_up_to: UseUpTo | None = None
-    """With billing: plan, how much of a person's windows Tandem uses while another target can serve, in per cent:
-    {five_hours: 90, week: 95}. By default all of it."""
+    """With `billing: plan`: per cent of its windows to use while others can serve."""
     quota: Quota | None = None
     """What its provider allows."""
     effort: dict[str, str] = Field(default_factory=dict)
-    """Its values for reasoning effort, by the caller's value: {xhigh: high}. Other values are passed on unchanged."""
+    """Its reasoning efforts, by the caller's: {xhigh: high}."""
     timeouts: Annotated[dict[str, float], Stated(Timeouts)] = Field(default_factory=dict)
-    """How long to wait for it. What is absent comes from `limits`."""
+    """How long to wait for it, instead of `limits`."""
     tls: Tls | None = None
-    """Its certificate authority, and a client certificate."""
+    """Certificates."""
     options: dict[str, object] | None = None
-    """The settings of its adapter, listed below for each adapter."""
+    """Settings of its adapter."""
     simulated: dict[str, object] | None = None
-    """Another name for options, for adapter: simulated only."""
+    """Another name for `options`."""
 
     @field_validator("name")
     @classmethod
@@ -130,8 +119,7 @@ class TierSettings(Settings):
     targets: tuple[TargetSettings, ...] = Field(min_length=1, max_length=100)
     """The models of this tier."""
     instructions: str = Field(default="", max_length=20_000)
-    """Text added at the end of the system prompt for turns on this tier, except on targets with billing: plan. Off by
-    default. preset:minimal-edits is a text of Tandem's own that asks for the smallest change; tandem check shows it."""
+    """Added to the system prompt, except on plans. `preset:minimal-edits`: the smallest change."""
 
     @field_validator("instructions")
     @classmethod
@@ -146,4 +134,4 @@ class TiersSettings(Settings):
     fast: TierSettings
     """For quick edits."""
     deep: TierSettings
-    """For long tasks."""
+    """For long tasks, with the same settings."""

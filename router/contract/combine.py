@@ -64,17 +64,15 @@ class LookTerms(Block, frozen=True):
     """How deep looks over what fast did."""
 
     when: Annotated[LookWhen, BeforeValidator(_as_written)] = LookWhen.OFF
-    """auto: where it is expected to pay. always: every turn on fast that changed files without a passing test run after its
-    last edit."""
+    """auto: where it should pay. always: turns with edits and no passing test."""
     tell: LookTell = LookTell.ANSWER
-    """answer: the end of fast's answer waits for the look, and objections are added to its text. later: nothing waits; the look
-    is a background job, named in `x-tandem-jobs`."""
+    """answer: fast's answer waits for objections. later: a background job."""
     max_seconds: Annotated[float, Field(gt=0, le=600)] = 20.0
-    """How long the end of an answer waits at most. A later look adds nothing."""
+    """How long an answer waits."""
     daily_usd: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 2.0
-    """What looks may cost in a day, all callers together. Budgets of keys count them too."""
+    """Cost of looks a day, all callers together."""
     prompt: str | None = None
-    """A file with the question to deep, instead of Tandem's own. Relative to the config file."""
+    """File with the question to deep."""
     question: Annotated[str, ELSEWHERE] = ""
     """The text of `prompt`; empty: Tandem's own."""
 
@@ -83,9 +81,9 @@ class Combine(Block, frozen=True):
     """Both tiers on one task."""
 
     plan: Annotated[bool, WithJsonSchema({"enum": [OFF, "on", False, True]})] = False
-    """on: work that its client plans begins on deep; when the plan is accepted, its edits go to fast."""
+    """Deep plans; once the plan is accepted, fast edits."""
     look: Annotated[LookTerms, BeforeValidator(_as_terms), _OrWord()] = LookTerms()
-    """off, auto, always, or {when, tell, max_seconds, daily_usd, prompt}: deep looks over what fast did."""
+    """off, auto, always, or a block: deep looks over fast's work."""
 
     @property
     def is_on(self) -> bool:

@@ -45,7 +45,7 @@ class TurnSize(Block, frozen=True):
     calls: Annotated[float, Field(ge=1, le=1_000)]
     """Calls to the model."""
     output_tokens: Annotated[float, Field(ge=1, le=1_000_000)]
-    """Tokens that the model writes."""
+    """Tokens it writes."""
 
 
 class Economics(Block, frozen=True, cache_hash=True):
@@ -55,21 +55,19 @@ class Economics(Block, frozen=True, cache_hash=True):
     """What an hour of waiting costs."""
     preference: Annotated[Preference, ELSEWHERE] = Preference.BALANCED
     hop_seconds: Annotated[float, Field(ge=0, le=600)] = 1.0
-    """What leaving the session's tier costs, in addition to cold caches."""
+    """What leaving the session's tier costs, besides caches."""
     quick: TurnSize = TurnSize(2, 400)
-    """The expected size of a quick edit."""
+    """Expected size of a quick edit."""
     long: TurnSize = TurnSize(26, 9_000)
-    """The expected size of a long task."""
+    """Expected size of a long task."""
     base_rate: Annotated[float, Field(gt=0.001, lt=0.999)] = 0.5
-    """The share of long tasks among all turns, before anything is known about a turn. `tandem tune` fits it."""
+    """Share of long tasks among turns. `tandem tune` fits it."""
     personal_log_odds: Annotated[float, Field(ge=-3.0, le=3.0)] = 0.0
-    """Your own offset, added to each of your turns: positive leans to deep, negative to fast. `tandem tune` fits it."""
+    """Your offset: positive leans to deep. `tandem tune` fits it."""
     personal: bool = True
-    """Whether an offset for each caller is learned from what their turns took, in addition to that. 25 turns count half, and it
-    is never more than 0.25. Without keys, you are the one caller."""
+    """Learn an offset for each caller, at most 0.25."""
     fitted_to: str = ""
-    """The weights that base_rate and personal_log_odds were fitted to. `tandem tune` writes it: with other weights, neither is
-    applied, and `tandem check` warns. Leave it out where you choose the two values yourself."""
+    """Weights that `tandem tune` fitted these to. Omit it for your own values."""
     usd_per_second: Annotated[float, ELSEWHERE] = 0.0
     prior: Annotated[float, ELSEWHERE] = 0.0
 

@@ -33,28 +33,25 @@ class Attempt(Struct, frozen=True, omit_defaults=True):
     target: str
     """Its name."""
     status: int | None
-    """Its HTTP status; null for no answer."""
+    """HTTP status; null for no answer."""
     error: str | None
-    """The error code; null for the one that served."""
+    """Error code; null if it served."""
     seconds: float
     """How long it took."""
     usage: Usage | None = None
-    """The tokens: `input_tokens` (with the cached ones), `output_tokens` and, unless they are 0, `cached_tokens`,
-    `cache_write_tokens`, `reasoning_tokens`. `is_estimated` is there where the target did not report them. Absent where nothing
-    is billed: the target refused, or was never reached."""
+    """Tokens; `is_estimated` if unreported. Absent where nothing is billed."""
     cost_usd: float | None = None
-    """USD. Absent (unknown) where tokens were used and the target has no price; 0 where nothing is billed."""
+    """0 where nothing is billed; absent if unknown."""
     billing: str | None = None
-    """`plan` where the caller's own plan paid: `cost_usd` is then 0. Absent otherwise."""
+    """`plan` where the caller's plan paid."""
     list_usd: float | None = None
-    """What a plan's tokens would have cost at the target's list price, in USD. Absent where that is unknown."""
+    """A plan's tokens at list price."""
     is_question: bool = False
-    """Whether the target was only asked about the turn: for a second opinion, or to look it over."""
+    """Only asked for an opinion or a look."""
     is_look: bool = False
-    """Whether it was asked to look over the turn that another target had finished (`combine.look`)."""
+    """Asked for a look (`combine.look`)."""
     pace: Pace | None = None
-    """How fast the target was: `model` (the name requested), `ttft_seconds`, `tokens_per_second` and, where the engine reports
-    it, `prefill_tokens_per_second`. Speeds are learned from this after a restart."""
+    """Its speed, by model, which is learned from."""
 
 
 class Line(Struct, frozen=True, rename={"id": "request_id"}):
@@ -64,45 +61,69 @@ class Line(Struct, frozen=True, rename={"id": "request_id"}):
     """
 
     id: str
+    """As in `x-tandem-request-id`."""
     at: float
     """Arrival, in seconds since 1970."""
     caller: str
+    """Who asked."""
     key: str | None
-    """The id of the caller's key; None where callers need no key."""
+    """The id of the caller's key, if keys are needed."""
     job: str | None
+    """The background job that it is an attempt of."""
     session: str | None
+    """The conversation it belongs to."""
     turn_kind: str | None
+    """ask, follow_up, tool_loop, side, compaction, subagent or prewarm."""
     client: str | None
+    """The client that was recognised."""
     dialect: str
+    """chat, responses, messages or completions."""
     model: str
+    """The name that was asked for."""
     streaming: bool
+    """Whether a stream was asked for."""
     outcome: str
+    """How it ended."""
     status: int
+    """HTTP status that the caller saw; 499 if it left first."""
     error: str | None
+    """Error code."""
     tier: str | None
     """Of the target that served or was tried last, else the tier decided on."""
     target: str | None
+    """The one that served or was tried last."""
     because: str | None
+    """The decision in one sentence."""
     score: float | None
+    """Chance that the turn was a long task."""
     overhead_ms: float
+    """Tandem's own time before the target was called."""
     ttft_ms: float | None
+    """From arrival to the first token."""
     duration_ms: float
+    """From arrival to the end."""
     tokens_per_second: float | None
+    """How fast the answer was written."""
     input_tokens: int | None
+    """Tokens of the prompt, with cached ones."""
     cached_tokens: int | None
+    """Those read from the provider's cache."""
     output_tokens: int | None
+    """Tokens of the answer, with reasoning ones."""
     reasoning_tokens: int | None
+    """Those of reasoning."""
     tokens_estimated: bool | None
+    """Whether the target reported no usage."""
     cost_usd: float | None
-    """Of all attempts; None where one is unknown, as a part would pass for the whole."""
+    """Of all attempts; NULL where one is unknown."""
     attempts: int
-    """Number of targets called. The ledger's column of this name lists them."""
+    """Number of targets called; in the ledger, a list of them."""
     billing: str | None = None
-    """`plan` where the caller's own plan paid for all tokens, `mixed` where it paid for some; None where none did."""
+    """`plan` where the caller's plan paid for all tokens, `mixed` for some."""
     list_usd: float | None = None
-    """What a plan's tokens would have cost at list price. It is no part of `cost_usd`: nobody pays it."""
+    """A plan's tokens at list price, which is part of no cost."""
     combined: str | None = None
-    """What both tiers did for the task, in words; None where one worked alone."""
+    """What both tiers did for the task."""
 
 
 _COUNTED = "attempts"

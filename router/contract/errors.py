@@ -101,7 +101,7 @@ class TandemError(Exception):
 
 
 class RequestError(TandemError, status=400, code="invalid_request"):
-    """The request is invalid; the caller can correct it."""
+    """The request is invalid; the message says where. Correct it."""
 
 
 class BadRequest(RequestError):
@@ -109,11 +109,11 @@ class BadRequest(RequestError):
 
 
 class NotAllowed(BadRequest, code="not_allowed"):
-    """A field that would redirect the call, or override something that only the operator may set."""
+    """A field that would redirect the call, or that only the operator may set."""
 
 
 class UnknownOverride(BadRequest, code="unknown_override"):
-    """An unknown `x-tandem-*` header, or an unknown value of one."""
+    """An unknown `x-tandem-*` header, or value of one."""
 
 
 class TooDeep(BadRequest, code="too_deep"):
@@ -121,7 +121,7 @@ class TooDeep(BadRequest, code="too_deep"):
 
 
 class ResponseForgotten(BadRequest, code="previous_response_not_found"):
-    """`previous_response_id` names a response that is not kept for this caller. Send the whole conversation instead."""
+    """That response is not kept for this caller. Send the whole conversation."""
 
 
 class InBackground(BadRequest):
@@ -136,35 +136,35 @@ class InvalidStreamId(BadRequest, code="invalid_stream_id"):
 
 
 class TooManyLanes(BadRequest, code="websocket_stream_limit_reached"):
-    """A WebSocket has reached its limit of named lanes. Reuse one of them."""
+    """Too many named lanes on a WebSocket. Reuse one."""
 
 
 class SocketTooOld(BadRequest, code="websocket_connection_limit_reached"):
-    """A WebSocket is closed after an hour. Open a new one and send the whole conversation there."""
+    """A WebSocket ends after an hour. Open another, with the whole conversation."""
 
 
 class Interrupted(BadRequest, code="interrupted"):
-    """A newer message on the same WebSocket replaced this request before it produced output."""
+    """A newer message on the WebSocket replaced this one."""
 
 
 class ThreadUnsupported(BadRequest, code="thread_unsupported_request"):
-    """`thread` asks for something that message threads do not support. Send the whole conversation without `thread`."""
+    """Message threads do not support this. Send the whole conversation without `thread`."""
 
 
 class ThreadMismatch(BadRequest, code="thread_fingerprint_mismatch"):
-    """A request that continues a message thread changes what the thread was created with: `system` or `tools`."""
+    """`system` or `tools` differ from those the thread was created with."""
 
 
 class Misfit(BadRequest, code="misfit"):
-    """No target of the requested tier, or of any tier, can serve this request."""
+    """No target of the requested tier, or of any, can serve this request."""
 
 
 class TooLong(Misfit, code="context_length_exceeded"):
-    """The prompt is too long for every target it may go to. Clients compact on this error, so its wording is fixed."""
+    """The prompt is too long for every target. Clients compact on this."""
 
 
 class Unauthorized(RequestError, status=401, code="unauthorized"):
-    """The request has no key of this router, or one that is malformed, unknown, expired or revoked: it does not say which."""
+    """The router's key is missing, malformed, unknown, expired or revoked."""
 
     def __init__(self) -> None:
         # Claude Code shows only "Not logged in" for words that name the header of Anthropic's own keys.
@@ -175,15 +175,15 @@ class Unauthorized(RequestError, status=401, code="unauthorized"):
 
 
 class CallerKey(RequestError, status=401, code="caller_key"):
-    """The target needs the caller's own key, and the request has none or the target rejected it."""
+    """The target needs the caller's own key, or rejected it."""
 
 
 class Forbidden(RequestError, status=403, code="forbidden"):
-    """The `Host` header is not a loopback name, or the request comes from another web page."""
+    """`Host` is not a loopback name, or another web page asks."""
 
 
 class NotPermitted(RequestError, status=403, code="not_permitted"):
-    """The caller's key lacks the right to do this. The message names the right."""
+    """The key lacks a right, which the message names."""
 
 
 class NotFound(RequestError, status=404, code="not_found"):
@@ -191,23 +191,23 @@ class NotFound(RequestError, status=404, code="not_found"):
 
 
 class UnknownModel(NotFound, code="model_not_found"):
-    """The model name is not in `models`, and is not the name of a target."""
+    """The name is neither in `models` nor a target's."""
 
 
 class ItemForgotten(NotFound, code="item_not_found"):
-    """An `item_reference` names an item that is not kept for this caller. Send the item itself instead."""
+    """That item is not kept for this caller. Send the item itself."""
 
 
 class JobGone(NotFound, code="job_not_found"):
-    """No background job with this id is kept for this caller: it was never created, was deleted, or is too old."""
+    """No such job of this caller: deleted, expired or never created."""
 
 
 class ThreadForgotten(NotFound, code="thread_not_found"):
-    """`thread.previous_message_id` names a message that is not kept for this caller. Start a new thread with everything."""
+    """That message is not kept for this caller. Start a new thread."""
 
 
 class WrongMethod(RequestError, status=405, code="method_not_allowed"):
-    """The route exists, but not for this method. The `allow` header lists the methods it accepts."""
+    """Another method is needed: see `allow`."""
 
     def __init__(self, message: str, *, allowed: str) -> None:
         super().__init__(message)
@@ -219,26 +219,23 @@ class BodyTimeout(RequestError, status=408, code="body_timeout"):
 
 
 class IdempotencyMismatch(RequestError, status=409, code="idempotency_mismatch"):
-    """The `Idempotency-Key` was already used for a different request (body, route, session or overrides). Use a new key."""
+    """The key was used for a different request. Use a new one."""
 
 
 class BodyTooLarge(RequestError, status=413, code="body_too_large"):
-    """The body, decompressed, is over `limits.max_body_bytes`, or over 4 MiB and 100 times as large as it came."""
+    """The body is over `limits.max_body_bytes`, or a compressed one expands too much."""
 
 
 class WrongMediaType(RequestError, status=415, code="unsupported_media_type"):
-    """The body is not JSON in UTF-8, or is compressed, other than by `zstd` or `gzip` on a create route."""
+    """The body is not JSON in UTF-8, or has an unknown compression."""
 
 
 class UpgradeRequired(RequestError, status=426, code="upgrade_required"):
-    """No WebSocket available: too many are open, or the handshake is invalid. Clients fall back to HTTP."""
+    """No WebSocket: too many are open, or the handshake is invalid. Use HTTP."""
 
 
 class RateLimited(RequestError, status=429, code="rate_limited"):
-    """The caller's key has reached a limit of its own or its share, or too many wrong keys came from its address.
-
-    Wait for `retry-after`.
-    """
+    """The key's limit or share is reached, or too many wrong keys came. Wait for `retry-after`."""
 
     def __init__(self, message: str, *, retry_after_seconds: float | None = None, left: tuple[Left, ...] = ()) -> None:
         super().__init__(message, retry_after_seconds=retry_after_seconds)
@@ -246,45 +243,45 @@ class RateLimited(RequestError, status=429, code="rate_limited"):
 
 
 class BudgetSpent(RequestError, status=429, code="budget_spent"):
-    """The caller's budget is spent: `retry-after` says when it resets; without it, the request exceeds the whole budget."""
+    """The budget is spent until `retry-after`; without it, the request exceeds the whole budget."""
 
 
 class BudgetHeld(BudgetSpent, code="budget_held"):
-    """What is left of the caller's budget is set aside for its requests under way. Wait for `retry-after`."""
+    """The rest of the budget is held for running requests. Wait for `retry-after`."""
 
 
 class TooManyJobs(RequestError, status=429, code="too_many_jobs"):
-    """Too many background jobs are waiting or on disk, or the caller has its share. Wait for `retry-after`."""
+    """Too many background jobs, or on disk, or of this caller. Wait for `retry-after`."""
 
 
 class HeadersTooLarge(RequestError, status=431, code="headers_too_large"):
-    """The request has more headers, or larger ones, than `limits` allows."""
+    """More or larger headers than `limits` allows."""
 
 
 class Superseded(RequestError, status=499, code="superseded"):
-    """A newer request with the same `x-tandem-supersede` cancelled this one."""
+    """A newer request with the same `x-tandem-supersede` came."""
 
 
 class Unavailable(TandemError, status=503, code="unavailable"):
-    """Temporary: the router is overloaded or shutting down. Try again."""
+    """The router is overloaded or shutting down. Try again."""
 
     is_retryable = True
 
 
 class JobsUnavailable(Unavailable, code="jobs_unavailable"):
-    """Background jobs cannot be stored or read now, for instance because the disk is full. Running ones continue."""
+    """Background jobs cannot be stored or read now; running ones continue."""
 
 
 class StoreUnavailable(Unavailable, code="store_unavailable"):
-    """Temporary: a store, on disk or shared by routers, cannot be asked, and without it this cannot be answered. Try again."""
+    """A store that this needs is unavailable. Try again."""
 
 
 class TiersBusy(Unavailable, status=429, code="tiers_busy"):
-    """Temporary: every target that could serve this request is busy."""
+    """Every target that could serve this is busy. Try again."""
 
 
 class InProgress(Unavailable, status=409, code="in_progress"):
-    """Temporary: a request with the same `Idempotency-Key` was still in progress when this one reached its deadline."""
+    """A request with the same `Idempotency-Key` is still running. Try again."""
 
 
 class InternalFault(TandemError):
@@ -304,7 +301,7 @@ class UpstreamError(TandemError, status=502, code="upstream_error"):
 
 
 class UpstreamUnreachable(UpstreamError, code="upstream_unreachable"):
-    """The connection to the target failed, or was lost before any answer."""
+    """The connection to the target failed or was lost."""
 
 
 class UpstreamLost(UpstreamUnreachable):
@@ -312,11 +309,11 @@ class UpstreamLost(UpstreamUnreachable):
 
 
 class UpstreamTimeout(UpstreamError, status=504, code="upstream_timeout"):
-    """The target was connected, but sent nothing for too long."""
+    """The target sent nothing for too long."""
 
 
 class UpstreamQueued(UpstreamTimeout, code="upstream_queued"):
-    """The target did not begin within the time that the request may wait, and another was asked."""
+    """The target did not begin within the wait, and another was asked."""
 
 
 class Sent(NamedTuple):
@@ -328,7 +325,7 @@ class Sent(NamedTuple):
 
 
 class UpstreamRefused(UpstreamError, code="upstream_refused"):
-    """The target answered with an error status. Its body is kept, so that it can be passed on unchanged."""
+    """The target answered with an error, which is passed on."""
 
     used_up: UsedUp | None = None
     """Until when the caller's plan refuses, if it is one."""
@@ -358,7 +355,7 @@ class UpstreamRefused(UpstreamError, code="upstream_refused"):
 
 
 class UpstreamLoading(UpstreamError, status=503, code="upstream_loading"):
-    """The target is still loading its model. Other targets serve until it is ready."""
+    """The target is loading its model. Others serve until then."""
 
     def __init__(self, target: str, words: str, *, retry_after_seconds: float | None = None) -> None:
         retry_after_seconds = 2.0 if retry_after_seconds is None else retry_after_seconds  # polled by then
@@ -378,17 +375,17 @@ class UpstreamBarred(UpstreamError):
 
 
 class UpstreamAuth(UpstreamBarred, code="upstream_auth"):
-    """The target rejected its API key, has no credit left, or does not serve this region. Only the operator can correct it."""
+    """The target rejected its API key, credit or region. The operator must correct it."""
 
 
 class UpstreamModel(UpstreamBarred, code="upstream_model"):
-    """The target does not know the configured model, or has retired it."""
+    """The target does not know the configured model."""
 
     fault = AccountFault.MODEL
 
 
 class UpstreamMalformed(UpstreamError, code="upstream_malformed"):
-    """The target answered with a success status, but not with an answer: a web page, an empty body, or other JSON."""
+    """The target's success was not an answer: a web page, or other JSON."""
 
 
 class UpstreamCut(UpstreamError, code="upstream_cut"):

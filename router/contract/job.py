@@ -40,19 +40,17 @@ class JobTerms(Block, frozen=True):
     """Background work: requests with `background: true` (`jobs:`)."""
 
     most_running: Annotated[int, Field(ge=1, le=1_000)] = 8
-    """Jobs that run at once in this router."""
+    """Jobs running at once in this router."""
     most_for_a_caller: Annotated[int, Field(ge=1, le=1_000)] = 2
-    """Jobs of one caller that run at once. The others wait."""
+    """Jobs of one caller running at once."""
     most_queued: Annotated[int, Field(ge=1, le=100_000)] = 200
-    """Jobs that may wait; more are refused with 429 `too_many_jobs`. Each caller has a share of it (`limits.share`)."""
+    """Waiting jobs; more get 429 `too_many_jobs`."""
     max_disk_mb: Annotated[int, Field(ge=100)] = 4_096
-    """Disk for jobs: requests that wait, and answers with their logs until they expire or are deleted. When it is full, jobs
-    wait, and new ones are refused with 429 `too_many_jobs`. Each caller has a share of it (`limits.share`)."""
+    """Disk; when full, likewise."""
     deadline_seconds: Seconds = 14_400.0
-    """For a whole job, instead of `limits.deadline_seconds`."""
+    """For a whole job."""
     keep_hours: Annotated[float, Field(gt=0, le=720)] = 24.0
-    """How long a job is kept after its end, with the texts of its request and answer. Until then they can be read; `DELETE`
-    removes them earlier."""
+    """How long ended jobs are kept, with texts."""
     takes_agents: Annotated[bool, ELSEWHERE] = False
     """Whether an admin's agent may keep its work as a job (`delegation.runner`)."""
     share: Annotated[float, ELSEWHERE] = 1.0

@@ -59,9 +59,9 @@ class Tls(Block, frozen=True, cache_hash=True):
     """How a target's TLS differs from the machine's default."""
 
     ca_file: str | None = None
-    """A PEM file of certificate authorities to trust. Relative to the config file."""
+    """PEM file of authorities to trust."""
     client_cert: str | None = None
-    """A client certificate and its key in one PEM file, for a target that requires one."""
+    """PEM file with certificate and key."""
 
 
 class UpstreamRequest(Struct, frozen=True):

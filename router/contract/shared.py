@@ -56,23 +56,22 @@ class ValkeyTerms(_StoreTerms, frozen=True):
     """A Valkey or Redis server for what routers share from one moment to the next. Needs the extra `shared`."""
 
     url: Secret
-    """Its address, always as env:NAME: redis://user:password@host:6379/0, rediss:// for TLS, unix:///path for a Unix socket."""
+    """As env:NAME: redis://user:password@host:6379/0, rediss://… for TLS, unix:///path."""
     timeout_ms: Annotated[int, Field(ge=20, le=10_000)] = 250
-    """How long a command may take. Then the server counts as away, until a probe in the background is answered."""
+    """For a command; then it counts as unavailable."""
     prefix: Name = "tandem"
-    """How the names of all keys and channels begin."""
+    """Of keys and channels."""
 
 
 class PostgresTerms(_StoreTerms, frozen=True):
     """A PostgreSQL database for what routers share for good. Needs the extra `shared`."""
 
     url: Secret
-    """Its address with user, password and database, always as env:NAME: postgresql://user:password@host:5432/database."""
+    """As env:NAME: postgresql://user:password@host:5432/database."""
     timeout_ms: Annotated[int, Field(ge=50, le=60_000)] = 500
-    """How long a statement may take, and opening a connection. Then the database counts as away."""
+    """For a statement or a connection."""
     connections: Annotated[int, Field(ge=2, le=100)] = 4
-    """How many connections a router opens at most, next to one that copies the ledger. One of them listens for what other
-    routers do."""
+    """At most, and one that copies the ledger."""
 
     # One connection listens for jobs, and one copies the ledger. Jobs and responses share the others equally.
 
@@ -98,16 +97,15 @@ class SharedTerms(Block, frozen=True):
     """What several routers share (`shared:`)."""
 
     replica: Annotated[Name, WrapValidator(_own_name)] = ""
-    """The name of this router in the ledger and on pages. By default the name of its machine and a random end."""
+    """Router's name. Default: its machine's, with a random end."""
     valkey: ValkeyTerms | None = None
-    """The server for sessions, limits, repeated requests and live figures. Off by default."""
+    """Server for sessions, limits, repeated requests, live figures."""
     postgres: PostgresTerms | None = None
-    """The database for stored responses, a copy of the ledger, and background jobs. Off by default."""
+    """Database for responses, jobs and a copy of the ledger."""
     secret: Secret | None = None
-    """32 bytes or more, the same on every router, always as env:NAME. Signs what clients carry from one router to another."""
+    """As env:NAME: 32 bytes or more, equal on all routers."""
     on_store_outage: OnStoreOutage = OnStoreOutage.SHARE
-    """What limits do while the Valkey server cannot be reached: `share` (each router keeps to its part), `stop` (nothing
-    limited is used), `open` (each router counts by itself)."""
+    """Limits without Valkey: `share` (its part), `stop` (none), `open` (by itself)."""
     worker: Annotated[int, ELSEWHERE] = 0
     """Which of the workers of one machine this is, from 1; 0 where a router is one process. `replica` ends with it then."""
 

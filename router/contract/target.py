@@ -27,26 +27,26 @@ class Speed(NamedTuple):
     """As configured (`typical`), or as measured."""
 
     ttft_seconds: Annotated[float, Field(ge=0, le=600)]
-    """Time to first token for a short prompt. By default 0.3 on fast, 1.2 on deep."""
+    """To the first token. Default: 0.3 on fast, 1.2 on deep."""
     tokens_per_second: Annotated[float, Field(gt=0, le=100_000)]
-    """How fast it writes. By default 600 on fast, 70 on deep."""
+    """Written. Default: 600 on fast, 70 on deep."""
     prefill_tokens_per_second: Annotated[float, Field(gt=0)]
-    """How fast it reads a prompt that is not cached. By default 20000 on fast, 10000 on deep."""
+    """Read. Default: 20000 on fast, 10000 on deep."""
 
 
 class PriceStep(Block, frozen=True):
     """USD per million tokens for requests with a long prompt, applied to all of a request's tokens."""
 
     above_tokens: Annotated[int, Field(ge=LEAST_STEP_TOKENS)]
-    """It applies to prompts longer than this."""
+    """For longer prompts than this."""
     input: Dollars
-    """For prompt tokens."""
+    """Prompt."""
     output: Dollars
-    """For tokens of the answer."""
+    """Answer."""
     cached_input: Dollars | None = None
-    """For prompt tokens read from the target's cache. When absent, it rises in proportion to `input`."""
+    """Default: in proportion to `input`."""
     cache_write: Dollars | None = None
-    """For prompt tokens written to the cache. When absent, it rises in proportion to `input`."""
+    """Default: in proportion to `input`."""
 
 
 def _part(price: float | None, share: float) -> float | None:
@@ -61,17 +61,17 @@ class Price(Block, frozen=True, cache_hash=True):
     """USD per million tokens. Without a price, cost is unknown, not 0."""
 
     input: Dollars
-    """For prompt tokens."""
+    """Prompt."""
     output: Dollars
-    """For tokens of the answer."""
+    """Answer."""
     cached_input: Dollars | None = None
-    """For prompt tokens read from the target's cache; `input` when absent."""
+    """Read from its cache. Default: `input`."""
     cache_write: Dollars | None = None
-    """For prompt tokens written to the cache; `input` when absent."""
+    """Written to its cache. Default: `input`."""
     cache_minutes: Annotated[float, Field(ge=0, le=10_080)] = 5.0
-    """How long a cached prompt stays warm."""
+    """How long its cache stays warm."""
     steps: Annotated[tuple[PriceStep, ...], AfterValidator(_from_short_to_long)] = ()
-    """Higher prices for longer prompts: [{above_tokens: 200000, input: 4.0, output: 18.0}]."""
+    """Higher prices for longer prompts."""
 
     def at(self, prompt_tokens: int) -> "Price":
         """A cache price that a step leaves out rises as `input` does."""
@@ -134,10 +134,9 @@ class Timeouts:
     connect_seconds: Seconds
     """To open a connection."""
     first_byte_seconds: Seconds
-    """From the request to the first byte of an answer. Unlike the one in `limits`, it also applies to answers that are not
-    streamed."""
+    """To the first byte, streamed or not."""
     stall_seconds: Seconds
-    """Between two events of a streamed answer. Comments do not count."""
+    """Between two events of a stream."""
     bounds_whole_answers: Annotated[bool, ELSEWHERE] = False
     """Whether `first_byte_seconds` bounds answers in one piece too: only if configured for this target."""
 
@@ -146,16 +145,13 @@ class Quota(Block, frozen=True):
     """Limits of the provider. Requests beyond them wait in a fair queue, or go to another target. None: no such limit."""
 
     requests_per_minute: Annotated[int, Field(gt=0)] | None = None
-    """Requests that the provider allows in any minute."""
+    """Requests in any minute."""
     tokens_per_minute: Annotated[int, Field(gt=0)] | None = None
-    """Tokens that the provider allows in any minute, of prompts and answers together. An answer counts by its usual length
-    until it is known."""
+    """Tokens in any minute, prompts and answers together."""
     in_flight: Annotated[int, Field(gt=0)] | None = None
-    """Requests that the provider allows at once."""
+    """Requests at once."""
     max_wait_seconds: Annotated[float, Field(ge=0)] | None = None
-    """How long a request may wait for its turn. One that would wait longer goes to another target or, if it asked for this
-    one, gets a 429 at once. By default until its deadline. On fast, a target whose own queue is longer is passed over too, and
-    a stream that has not begun by then moves on to another target."""
+    """Longest wait; then another target or 429. Default: the deadline."""
 
 
 @dataclass(frozen=True, slots=True)

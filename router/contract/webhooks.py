@@ -30,13 +30,12 @@ class JobWebhook(Block, frozen=True):
     """An address that gets an event when a background job ends."""
 
     url: str
-    """Where events are sent, by POST. No redirect is followed."""
+    """Where events are sent, without redirects."""
     secret: Annotated[
         tuple[Secret, ...], Field(min_length=1, max_length=4), BeforeValidator(_listed), WithJsonSchema(_ONE_OR_MORE)
     ]
-    """What events are signed with, always as env:NAME. A value that begins with whsec_ is base64, as in OpenAI's SDKs. While it
-    is changed, a list of both: each event is then signed with each."""
+    """Signs events, as env:NAME (whsec_…: base64). While it changes, a list."""
     events: Annotated[tuple[JobEvent, ...], Field(min_length=1)] = tuple(JobEvent)
-    """Which ends are sent: response.completed, response.failed, response.incomplete, response.cancelled. By default, all."""
+    """Which ends are sent."""
     allow_private: bool = False
-    """Whether the address may be in a private network or on this machine."""
+    """May be on this machine or a private network."""

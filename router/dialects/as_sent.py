@@ -1,6 +1,6 @@
 """What passes unchanged between a client and its plan, and the list of what may differ from a client that asks it directly.
 
-`docs/reference/plans.md` is printed from `DIFFERENCES`, and the headers that stay here are read from it.
+`docs/reference/http.md` is printed from `DIFFERENCES`, and the headers that stay here are read from it.
 """
 
 from collections.abc import Mapping

@@ -21,28 +21,18 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     FRAMES: ("1", "0"),
 }
 HEADERS = {
-    "x-tandem-tier": "`fast`, `deep` or `auto`. The tier that serves this request; `auto` lets the router decide.",
-    "x-tandem-scope": "`request` (default) or `session`: how long the tier above applies. `auto` with `session` clears it. "
-    "`session` needs a request that names its session; any other is refused with a 400.",
-    "x-tandem-session": "The session's id, 1 to 200 characters, for clients that do not send one. For `/tandem/explain` also "
-    "the name of a session as `tandem why` shows it.",
-    JOB_SESSION: "With `background: true`: the session that is told when the job has ended, by its name in "
-    "`tandem log --sessions --json`, where that is not the request's own session. The request does not become a part of it.",
-    SUPERSEDE: "A name. A newer request in the session with the same value cancels this one. "
-    "It has no effect in a session that the client does not name, nor between requests with different credentials.",
-    "x-tandem-max-wait": "Seconds. A target with a longer wait or queue is ruled out for this request, and a stream that has "
-    "not begun by then moves on to another target.",
-    "x-tandem-on-misfit": "`error` (default) or `other`: what happens when the requested tier cannot serve the request, or "
-    "fails.",
-    COMBINE: "`off`, `plan`, `look` or `plan,look`: what [both tiers](../how-to/both-tiers-on-one-task.md) do for this task, "
-    "instead of what the config says.",
-    ROUTER_KEY: "The [key of the router](../how-to/give-others-a-key.md), read before `authorization` and `x-api-key`, which "
-    "then are your own credentials for targets with `api_key: caller`. It is never passed on, logged or kept.",
-    UPSTREAM_KEY: "Your own key, for targets with `api_key: caller` and no others. It is never logged or kept. Where the "
-    "router itself asks for keys and gets none in `x-tandem-key`, this is the only header for it.",
-    "x-tandem-explain": "`full`: the whole decision comes back in a header of the same name.",
-    FRAMES: "`1`: a [socket](../how-to/use-one-socket.md) also sends events of Tandem's own (`tandem.decision`, "
-    "`tandem.queued`). Without it the decision is in `metadata` of `response.created`. Over HTTP it changes nothing.",
+    "x-tandem-tier": "`fast`, `deep` or `auto`: the tier that serves.",
+    "x-tandem-scope": "`request` (default) or `session`: how long that applies. `session` needs a named session.",
+    "x-tandem-session": "The session's id, 1 to 200 characters, for clients without one.",
+    JOB_SESSION: "With `background: true`: the session to notify, by its name in `tandem log --sessions --json`.",
+    SUPERSEDE: "A name: a newer request of the session with it cancels this one.",
+    "x-tandem-max-wait": "Seconds: targets with a longer wait are ruled out.",
+    "x-tandem-on-misfit": "`error` (default) or `other`: if the requested tier cannot serve.",
+    COMBINE: "`off`, `plan`, `look` or `plan,look`: use of [both tiers](../use/both-tiers.md).",
+    ROUTER_KEY: "The [router's key](../run/teams.md), if `authorization` and `x-api-key` are your own. Never passed on.",
+    UPSTREAM_KEY: "Your own key, for targets with `api_key: caller` only.",
+    "x-tandem-explain": "`full`: the whole decision in a header of that name.",
+    FRAMES: "`1`: a [WebSocket](../use/websocket.md) also sends `tandem.decision` and `tandem.queued`.",
 }
 """Every override with its text for the reference page."""
 _NO_OVERRIDES = Overrides()

@@ -222,7 +222,7 @@ def _whose(asked: Asked) -> Caller | None:
 async def _show_response(store: JobStore, job: Job) -> Answer:
     """The response as it is now. What a running job has said so far is in its stream alone.
 
-    To hand out some of it here would mean that the job cannot be begun again after a crash (`docs/how-it-works/background.md`).
+    To hand out some of it here would mean that the job cannot be begun again after a crash (`docs/use/background-jobs.md`).
     """
     if job.state in FINAL:
         part, size = await store.read_response(job.id, None)

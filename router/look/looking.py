@@ -1,7 +1,7 @@
 """When a turn is looked at, and how its answer ends then."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import cached_property
 from importlib import resources
 from typing import Any
@@ -13,16 +13,12 @@ from router.contract.combine import LOOK, LookEnd, LookTell, LookTerms, LookWhen
 from router.contract.exchange import CancelReason, Deadline, Exchange
 from router.contract.facts import AttemptOpened, Decided, Ending, QuestionEnded, Settled
 from router.contract.job import MAX_TITLE
-from router.contract.relay import Headers
-from router.contract.request import JsonObject, RequestView
+from router.contract.request import RequestView
 from router.contract.sinks import AnswerSink
 from router.contract.target import TargetStatus
 from router.contract.words import PERSONS_KINDS, Feature, Operation, Outcome, Tier, TurnKind
 from router.dialects.fields import as_object
-from router.dispatch.dispatch import Dispatcher
 from router.dispatch.live.statistics import LiveStatistics
-from router.dispatch.outgoing import Reachable
-from router.limits.callers import NO_LIMITS, CallerLimits
 from router.limits.queues import Queues
 from router.look.asking import Answered, Asker
 from router.look.gather import Done, gather, write_question
@@ -49,6 +45,10 @@ async def keep_no_job(exchange: Exchange, session: str, title: str, text: str) -
     """For a plan that serves nobody."""
 
 
+Send = Callable[..., Coroutine[Any, Any, Ending]]
+"""`Dispatcher.send`."""
+
+
 class Looker:
     """Looks over turns by the terms of one plan."""
 
@@ -73,8 +73,21 @@ class Looker:
     def _question(self) -> str:
         return self._terms.question or (resources.files("router.look") / "question.txt").read_text(encoding="utf-8")
 
-    def may_look(self, exchange: Exchange, decided: Decided) -> bool:
-        """Whether this call may end a turn that is looked at, as far as its request tells."""
+    def send(
+        self, send: Send, exchange: Exchange, decided: Decided, sink: AnswerSink, live: LiveStatistics, **more: Any
+    ) -> Coroutine[Any, Any, Ending]:
+        """Have a request served by `send`, and hold back the end of its answer if that may end a turn that is looked at.
+
+        Learns from what the person did about the objections before this turn.
+        """
+        if fate := decided.decision.look_before:
+            self._looks.note_fate(fate)
+        if not self._may_look(exchange, decided):
+            return send(exchange, decided, sink, live, **more)
+        held = HeldEnd(sink, decided.view.dialect, is_streaming=decided.view.is_streaming)
+        return self._finish(send(exchange, decided, held, live, **more), exchange, decided, held, live.queues)
+
+    def _may_look(self, exchange: Exchange, decided: Decided) -> bool:
         view, decision = decided.view, decided.decision
         turn = decision.turn
         if LOOK not in decision.combining or decision.tier is not Tier.FAST or turn.kind not in PERSONS_KINDS:
@@ -84,12 +97,7 @@ class Looker:
         is_plain = view.operation is Operation.CREATE and exchange.arrival.job is None and not _wants_form(view)
         return is_plain and not self._looks.was_looked_at(key_of(decided))
 
-    def note_fate(self, decided: Decided) -> None:
-        """Learn from what the person did about the objections before this turn."""
-        if fate := decided.decision.look_before:
-            self._looks.note_fate(fate)
-
-    async def finish(
+    async def _finish(
         self, sending: Coroutine[Any, Any, Ending], exchange: Exchange, decided: Decided, held: HeldEnd, queues: Queues
     ) -> Ending:
         """Have a request served, then look at the turn before the end of its answer is sent, or after it."""
@@ -177,6 +185,7 @@ class Looker:
         try:
             block = await self._look_now(exchange, decided, said, queues)
             if block is not None:
+                self._note_objections(decided)
                 turn = decided.decision.turn
                 title = f"deep objects: {' '.join((turn.ask_text or '').split())}"[:MAX_TITLE]
                 await self._keep_job(exchange, turn.session, title, block)
@@ -220,37 +229,3 @@ def _break_off(exchange: Exchange, noted: int, end: str) -> LookEnd:
     """The end of a look that was interrupted, with what its question cost."""
     ended = next((fact for fact in exchange.journal[noted:] if isinstance(fact, QuestionEnded)), None)
     return LookEnd(ended.target.name, end, cost_usd=ended.attempt.cost_usd) if ended is not None else LookEnd("", end)
-
-
-class LookingDispatcher(Dispatcher):
-    """A dispatcher that holds the end of an answer back while deep looks over the turn."""
-
-    def __init__(
-        self,
-        reachable: Mapping[str, Reachable],
-        looker: Looker,
-        *,
-        max_response_bytes: int,
-        clock: Callable[[], float],
-        limits: CallerLimits = NO_LIMITS,
-    ) -> None:
-        super().__init__(reachable, max_response_bytes=max_response_bytes, clock=clock, limits=limits)
-        self._looker = looker
-
-    def send(
-        self,
-        exchange: Exchange,
-        decided: Decided,
-        sink: AnswerSink,
-        live: LiveStatistics,
-        *,
-        explanation: JsonObject | None = None,
-        carried: Mapping[Tier, Headers] = {},
-    ) -> Coroutine[Any, Any, Ending]:
-        self._looker.note_fate(decided)
-        if not self._looker.may_look(exchange, decided):
-            return super().send(exchange, decided, sink, live, explanation=explanation, carried=carried)
-        view = decided.view
-        held = HeldEnd(sink, view.dialect, is_streaming=view.is_streaming)
-        sending = super().send(exchange, decided, held, live, explanation=explanation, carried=carried)
-        return self._looker.finish(sending, exchange, decided, held, live.queues)

@@ -9,7 +9,7 @@ from router.contract.request import NOW, Json, JsonObject, Moment
 from router.contract.words import DEFAULT_DIALECT, Operation
 from router.past.history import PastSession, PastTurn
 from router.sense.tokens import estimate_tokens
-from router.sessions.clients import BY_NAME, PLAN_MARKS, UNKNOWN_CLIENT
+from router.sessions.clients import ANY_PLAN, BY_NAME, UNKNOWN_CLIENT
 
 _MAX_TURNS = 200
 _MAX_EARLIER_WORDS = 2_000
@@ -49,10 +49,9 @@ def write_lead(client: str) -> tuple[str, list[Json]]:
 
 
 def _write_plan_mode(client: str) -> JsonObject:
-    """The client's own mark of plan mode, after one that is known for every client."""
+    """The client's own mark of plan mode."""
     plan = BY_NAME.get(client, UNKNOWN_CLIENT).plan
-    marks = (PLAN_MARKS[0], *(plan.on[:1] if plan is not None else ()))
-    return {"role": "system", "content": "\n\n".join(dict.fromkeys(marks))}
+    return {"role": "system", "content": ((plan and plan.on) or ANY_PLAN.on)[0]}
 
 
 def write_headers(client: str, session: str) -> dict[str, str]:

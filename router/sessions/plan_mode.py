@@ -1,4 +1,4 @@
-"""Plan mode as a request shows it, and how far its work is. Read only where `combine: plan` is on.
+"""Plan mode as a request shows it, and how far its work is, which is read only where `combine: plan` is on.
 
 Only texts of the client itself count: messages of role `system` or `developer`, and blocks in the client's own tag next to a
 person's words or a tool's result. What a person typed, a file or a command's output may quote a mark: it changes nothing.
@@ -17,7 +17,7 @@ from router.sessions.clients import BY_NAME
 from router.sessions.clients.client import PlanMarks
 from router.sessions.marks import mark_turn
 
-_LOOK_BACK, _LOOK_BACK_IN_BLOCKS = 2_000, 100
+_LOOK_BACK, _LOOK_BACK_IN_BLOCKS, _QUICK_LOOK = 2_000, 100, 2
 """Messages. A client states its mode where that begins; one that adds blocks repeats it."""
 _PLAN = "plan"
 _OWN_ROLES = ("system", "developer")
@@ -63,11 +63,8 @@ class PlanMemory(NamedTuple):
 def read_plan(view: RequestView, turn: Turn, state: SessionState) -> Turn:
     """The turn with how far its plan is. Calls made while planning do not count as calls of the edits."""
     phase = read_phase(view, turn, state)
-    if phase is PlanPhase.UNKNOWN:
-        return replace(turn, plan=phase)
-    if phase is None:
-        # The quick look of every request also finds a mark that a person quotes.
-        return replace(turn, is_planning=False) if turn.is_planning and turn.kind in PERSONS_KINDS else turn
+    if phase is None or phase is PlanPhase.UNKNOWN:
+        return turn if phase is None else replace(turn, plan=phase)
     planned = PlanMemory.read(state.combine).calls if phase is PlanPhase.EDITING else 0
     trajectory = replace(turn.trajectory, calls=max(0, turn.trajectory.calls - planned)) if planned else turn.trajectory
     return replace(turn, plan=phase, is_planning=phase is PlanPhase.PLANNING, trajectory=trajectory)
@@ -82,7 +79,7 @@ def read_phase(view: RequestView, turn: Turn, state: SessionState) -> PlanPhase 
         return None
     if marks is None:
         return PlanPhase.UNKNOWN
-    is_on = _is_on(view, marks)
+    is_on = turn.is_planning or is_planning(view, marks, _LOOK_BACK_IN_BLOCKS if marks.block_tag else _LOOK_BACK)
     if is_on:
         return PlanPhase.PLANNING
     before = PlanMemory.read(state.combine)
@@ -96,18 +93,19 @@ def read_phase(view: RequestView, turn: Turn, state: SessionState) -> PlanPhase 
     return PlanPhase.EDITING if before.has_edited and is_same else PlanPhase.ACCEPTED
 
 
-def _is_on(view: RequestView, marks: PlanMarks) -> bool | None:
-    """None where the request says nothing."""
+def is_planning(view: RequestView, marks: PlanMarks, look_back: int = _QUICK_LOOK) -> bool | None:
+    """Whether its client plans, by its newest messages; None where they say nothing."""
     if marks.planners:
         return view.system.startswith(marks.planners)
     if marks.read_field is not None and (said := marks.read_field(view.body)) is not None:
         return said
     items, messages = view.conversation.items, view.conversation.messages
-    roles = (*_OWN_ROLES, "user") if marks.block_tag else _OWN_ROLES
-    first = len(items) - (_LOOK_BACK_IN_BLOCKS if marks.block_tag else _LOOK_BACK)
-    for index in range(len(items) - 1, max(first, 0) - 1, -1):
-        item = items[index]
-        if not isinstance(item, dict) or item.get("role") not in roles:
+    for index in range(len(items))[: -1 - look_back : -1]:
+        role = items[index].get("role")  # type: ignore[union-attr]  # objects, or refused before
+        if role == "user":
+            if not marks.block_tag or (len(messages[index].texts) == 1 and not messages[index].results):
+                continue
+        elif role not in _OWN_ROLES:
             continue
         for text in _own_texts(messages[index], marks):
             if (said := _find_mark(text, marks)) is not None:
@@ -119,7 +117,7 @@ def _own_texts(message: Message, marks: PlanMarks) -> Iterator[str]:
     """A message's texts that the client wrote, newest first, without the tag around them."""
     if message.role in _OWN_ROLES:
         yield from reversed(message.texts)
-    elif message.role == "user" and marks.block_tag and (len(message.texts) > 1 or message.results):
+    else:
         opens, closes = f"<{marks.block_tag}>", f"</{marks.block_tag}>"
         added = [text.strip() for text in message.texts]
         if not message.results and all(text.startswith(opens) for text in added):
@@ -132,6 +130,8 @@ def _own_texts(message: Message, marks: PlanMarks) -> Iterator[str]:
 
 def _find_mark(text: str, marks: PlanMarks) -> bool | None:
     """The last mark that begins a paragraph."""
+    if not any(mark in text for mark in marks.on + marks.off):
+        return None
     for paragraph in reversed(text.split("\n\n")):
         paragraph = paragraph.lstrip()  # noqa: PLW2901  marks begin with a letter
         if paragraph.startswith(marks.on):

@@ -192,8 +192,7 @@ def find_changed(call: ToolCall) -> tuple[str, ...] | None:
     if tool.edits:
         if call.name in _EDITORS and _views(call.arguments):
             return None
-        found = _ANY_FILE.finditer(_as_text(call.arguments)[:_READ_CHARS])
-        return tuple(islice((each.group(1) or each.group(2) for each in found), _MAX_FILES)) or ("",)
+        return tuple(islice(_files_of(_as_text(call.arguments)), _MAX_FILES)) or ("",)
     return find_shell_edit(call.arguments) if tool.runs_commands else None
 
 
@@ -309,12 +308,9 @@ def _as_text(arguments: Json) -> str:
 
 
 _FILE = re.compile(
-    r'"(?:file_?path|path|filename|target_file|file)"\s*:\s*"([^"]{1,300})"|\*\*\* (?:Update|Add|Delete) File: ([^\n\\]{1,300})'
+    r'"(?:file_?[pP]ath|path|filename|target_file|file)"\s*:\s*"([^"]{1,300})"'
+    r"|\*\*\* (?:Update|Add|Delete) File: ([^\n\\]{1,300})"
 )
-
-
-_ANY_FILE = re.compile(_FILE.pattern, re.IGNORECASE)
-"""Some clients write `filePath`. What the trajectory counts is fitted to the other spellings."""
 
 
 def _files_of(arguments: str) -> Iterator[str]:

@@ -11,10 +11,11 @@ from router.contract.words import PERSONS_KINDS, Feature, Operation, TurnKind
 from router.dialects.fields import as_text
 from router.dialects.table import SPECS
 from router.sessions import clients
-from router.sessions.clients import UNKNOWN_CLIENT, Client, Stated
+from router.sessions.clients import ANY_PLAN, UNKNOWN_CLIENT, Client, Stated
 from router.sessions.history import ONE_MESSAGE, History, read_history
+from router.sessions.plan_mode import is_planning
 from router.sessions.trajectory import read_trajectory
-from router.sessions.words import is_planning, opening_words, read_end
+from router.sessions.words import opening_words, read_end
 
 _MAX_FOLLOW_UPS = 5
 _ON_AND_ON = (TurnKind.TOOL_LOOP, TurnKind.SUBAGENT)
@@ -90,7 +91,7 @@ def read_turn(view: RequestView) -> Turn:
         client.name,
         person_text=words,
         ask_text=asked,
-        is_planning=stated.is_planning or is_planning(conversation),
+        is_planning=bool(is_planning(view, client.plan or ANY_PLAN)),
         goes_on=goes_on,
         goes_on_after=goes_on_after,
         compacted_ask=compacted_ask,
@@ -155,7 +156,6 @@ def _read_stated(view: RequestView, client: Client) -> Stated:
         _stated_kind(view, said),
         f"{client.name}:{mask_keys(session[:200])}" if session else "",  # an empty id does not count
         next((stated.turn_id for stated in said if stated.turn_id), ""),
-        any(stated.is_planning for stated in said),
     )
 
 

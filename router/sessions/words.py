@@ -19,7 +19,6 @@ from router.sessions.clients import (
     LOCAL_COMMANDS,
     LOCAL_OUTPUTS,
     NOTICE_LINES,
-    PLAN_MARKS,
     SUMMARIES,
     TELLING_TAGS,
     WORDS_ARE_IN,
@@ -45,8 +44,6 @@ _LOOK_BACK_MESSAGES = 8
 _BACKWARDS = slice(None, -1 - _LOOK_BACK_MESSAGES, -1)
 LAST_TWO = slice(-2, None)
 _SHORT_CHARS = 2_000
-_MAX_NOTICE = 8_000
-"""Clients put notices at the ends of a text."""
 _MAX_CHARS = 20_000
 """A longer text is cut before searching, to keep pastes cheap."""
 _RESULT_HEAD = 200
@@ -223,14 +220,3 @@ def _read_command(text: str) -> str:
     if name is None or name.group(1) in LOCAL_COMMANDS or any(output in text for output in LOCAL_OUTPUTS):
         return ""
     return f"{name.group(1)} {words.group(1).strip()}".rstrip() if words else name.group(1)
-
-
-def is_planning(conversation: Conversation) -> bool:
-    messages = conversation.messages
-    for index in range(len(conversation.items))[LAST_TWO]:
-        for text in messages[index].texts:
-            if len(text) > _MAX_NOTICE:
-                text = text[: _MAX_NOTICE // 2] + text[-_MAX_NOTICE // 2 :]  # noqa: PLW2901  only its ends are searched
-            if ("Plan" in text or "PLAN" in text) and any(mark in text for mark in PLAN_MARKS):
-                return True
-    return False

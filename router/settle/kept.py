@@ -30,73 +30,66 @@ class KeptDecision(Struct, frozen=True, omit_defaults=True):
     """The column's JSON, without what has its own column. An absent field has its default."""
 
     v: int
-    """The version of this form: 3. Rows of version 2 have `redo_factor` and no `redo`; those before it have no version."""
+    """Version of this form: 3."""
     tier: Tier
-    """The tier that was decided on. The column `tier` is that of the target that served."""
+    """The tier decided on."""
     targets: tuple[str, ...]
     """Its open targets, cheapest first."""
     decided_by: str
     """`estimate`, `rule_out`, or the policy that insisted."""
     prompt_tokens: int
-    """The prompt length by which it was decided."""
+    """Prompt length by which it was decided."""
     usd_per_second: float
-    """What a second of the person's time was worth."""
+    """What a second was worth."""
     insists: tuple[tuple[str, Insist], ...] = ()
-    """Policies that insisted on a tier or a target: pairs of a policy and its opinion, strongest first."""
+    """Policies that insisted: pairs of policy and opinion, strongest first."""
     ruled_out: tuple[tuple[str, RuleOut], ...] = ()
-    """Targets that could not serve, in the same form."""
+    """Targets that could not serve, likewise."""
     leans: tuple[tuple[str, Lean], ...] = ()
-    """The evidence, in the same form: log-odds of a long task, which add up to the column `score`."""
+    """Evidence, likewise: log-odds that add up to `score`."""
     skipped: tuple[Skipped, ...] = ()
     """Policies that failed."""
     spill: tuple[str, ...] = ()
-    """The other tier's targets that a failed attempt could go to."""
+    """Targets of the other tier for a failed attempt."""
     prompt_tokens_exact: bool = False
-    """Whether the prompt was counted, not estimated."""
+    """Whether the prompt was counted."""
     prompt_tokens_range: tuple[int, int] | None = None
-    """Bounds of the prompt's length, where an estimate decided because an exact count was not ready in time."""
+    """Bounds, if an exact count was late."""
     config: str = ""
-    """The fingerprint of the config."""
+    """Fingerprint of the config."""
     weights: str = ""
-    """The fingerprint of the weights that read the words."""
+    """Fingerprint of the classifier's weights."""
     second_opinion: SecondOpinion | None = None
-    """The second opinion: the target that was or would be asked, the outcome, its worth and its expected cost."""
+    """Target asked, outcome, worth, expected cost."""
     combining: str = ""
-    """What both tiers did for the task: `plan`, `look:auto` or `plan,look:always`. What came of it is in the column
-    `combined`."""
+    """`plan`, `look:auto` or `plan,look:always`."""
     look: LookEnd | None = None
-    """Deep's look at the turn: its target, how it ended, the objections, the seconds and the cost, which is part of the
-    request's own."""
+    """Deep's look: target, end, objections, seconds, cost."""
     look_before: str = ""
-    """What the person did about the objections to the turn before: `acted on` or `waved off`."""
+    """Objections to the previous turn: `acted on` or `waved off`."""
     edits: int = 0
-    """Calls of the running turn before this one that changed a file."""
+    """Earlier calls of the turn that changed a file."""
     shadow: Mapping[str, float] = {}
-    """Plans that were used ahead of the clock, with the share of the list price that their tokens were weighed by. The USD of
-    such a target below are not paid by anybody."""
+    """Plans used too quickly, and the share of list price applied."""
     fast: Projection | None = None
-    """The cheapest open fast target, as a list: its name, the wait, seconds when the turn is quick, more seconds when it is
-    long, USD when it is quick, more USD when it is long, whether its price is known, its learned ratios of calls and output,
-    and the seconds of a quick turn without a wait and with nothing cached."""
+    """Cheapest open fast target: name, wait; seconds and USD if quick, and more if long; price known; learned ratios; quick
+    cold seconds."""
     deep: Projection | None = None
-    """The cheapest open deep target, in the same form."""
+    """The cheapest open deep target, likewise."""
     redo: Redo | None = None
-    """The expected cost of a wrong first answer of fast, as a list: its chance when the turn is quick, and when it is long;
-    seconds when it is quick, more seconds when it is long; USD when it is quick, more USD when it is long; how many turns the
-    chances were learned from (0: they were assumed), and what those were about (empty: anything). Absent where one tier alone
-    was open."""
+    """Cost of a wrong first answer: chances, seconds and USD likewise; turns learned from, their subject."""
     redo_factor: float = 0.0
-    """Version 2 only: every long task on fast was expected to be done again, at this many times its seconds on deep."""
+    """Version 2 only, instead of `redo`."""
     has_other_fast: bool = False
     """Whether a second fast target was open."""
     because: str | None = None
-    """The decision's sentence, where the column `because` adds who failed before."""
+    """The sentence, where the column adds failures."""
     person_text: str | None = None
-    """What the person typed; only with `ledger.keep_text`."""
+    """What was typed; with `ledger.keep_text`."""
     dropped: tuple[str, ...] = ()
-    """What the request lost on its way to the target."""
+    """What the request lost on its way."""
     queued: tuple[tuple[str, float], ...] = ()
-    """Targets without room for it, and the seconds it waited for each: pairs, in order."""
+    """Targets without room, and seconds waited for each."""
 
 
 _facts_of = attrgetter(

@@ -135,7 +135,7 @@ def together() -> Iterator[None]:
 
 
 def server_started(*, url: str, config: str, targets: int, simulated: bool, took_ms: float, workers: int = 1) -> None:
-    """The router is listening. `workers` says how many there are, where there are several: all of them serve."""
+    """The router is listening."""
     more, took = {"workers": workers} if workers > 1 else {}, round(took_ms, 1)
     _log.info("server.started", url=url, config=config, targets=targets, simulated=simulated, took_ms=took, **more)
 
@@ -146,22 +146,22 @@ def worker_started(*, pid: int, took_ms: float) -> None:
 
 
 def worker_ended(*, worker: int, pid: int, reason: str) -> None:
-    """A worker ended that nobody asked to end. Another one takes its place, and its socket with the callers that wait there."""
+    """A worker ended unexpectedly; another takes its place."""
     _log.error("worker.ended", worker=worker, pid=pid, reason=reason)
 
 
 def valkey_restarted() -> None:
-    """The Valkey server of the workers ended, and was started again. What it held, such as sessions, is lost."""
+    """The workers' Valkey server was started again, without what it held."""
     _log.error("valkey.restarted")
 
 
 def valkey_failed(*, reason: str) -> None:
-    """The Valkey server of the workers ended and cannot be started again now. Workers serve without it; it is tried again."""
+    """The workers' Valkey server ended and cannot be started now."""
     _log.error("valkey.failed", reason=reason)
 
 
 def server_stopping(*, running: int, sockets: int, listens_seconds: float, drain_seconds: float) -> None:
-    """The router was told to stop. It takes new connections for a while, if the config says so, and finishes what runs."""
+    """The router finishes what runs."""
     _log.info("server.stopping", running=running, sockets=sockets, listens_seconds=listens_seconds, drain_seconds=drain_seconds)
 
 
@@ -177,46 +177,43 @@ def config_warned(*, warning: str) -> None:
 
 
 def policy_switched_off(*, policy: str, source: str, why: str) -> None:
-    """A policy of your own cannot be used, or raised. It is not asked any more until a reload."""
+    """A policy of your own failed, and is off until a reload."""
     _log.warning("policy.switched_off", policy=policy, source=source, why=why)
 
 
 def config_reloaded(*, changed: Sequence[str], needs_restart: Sequence[str], before: str, fingerprint: str) -> None:
-    """The config was read again and is in use. `changed` says what is different, `needs_restart` what waits for a restart."""
+    """The config was read again: `changed`, `needs_restart`."""
     waits = list(needs_restart)
     _log.info("config.reloaded", changed=list(changed), needs_restart=waits, before=before, fingerprint=fingerprint)
 
 
 def config_kept(*, source: str, faults: Sequence[str]) -> None:
-    """The config was to be read again and has faults, so nothing was changed. The one before stays in use."""
+    """The changed config has faults; the old one stays in use."""
     _log.error("config.kept", config=source, faults=list(faults))
 
 
 def secrets_reloaded(*, changed: Sequence[str]) -> None:
-    """A value in `.env` or the certificate was changed, and is in use. `changed` says which; values are never shown."""
+    """A value in `.env` or the certificate was changed."""
     _log.info("secrets.reloaded", changed=list(changed))
 
 
 def keys_reloaded(*, changed: Sequence[str], callers: int, keys: int) -> None:
-    """The key file was changed and is in use. `changed` says what is different; `callers` and `keys` count what it holds."""
+    """The key file was changed and is in use."""
     _log.info("keys.reloaded", changed=list(changed), callers=callers, keys=keys)
 
 
 def keys_kept(*, faults: Sequence[str]) -> None:
-    """The key file was changed and cannot be used. The keys before it stay in use: none was added, and none revoked."""
+    """The changed key file cannot be used; the old keys stay."""
     _log.error("keys.kept", faults=list(faults))
 
 
 def key_revoked(*, key: str | None, waiting_jobs: int = 0, running_jobs: int = 0, sockets: int = 0, feeds: int = 0) -> None:
-    """Jobs were cancelled or stopped, and WebSockets or feeds closed, because their key was revoked or has expired.
-
-    `key` is its id, absent for work from before the router had keys.
-    """
+    """Work was ended because its key was revoked or has expired."""
     _log.info("key.revoked", key=key, waiting_jobs=waiting_jobs, running_jobs=running_jobs, sockets=sockets, feeds=feeds)
 
 
 def keys_lost(*, after_seconds: float) -> None:
-    """The key file has been missing for `after_seconds`, so no key of a caller works until it is back."""
+    """The key file is missing: no key works until it is back."""
     _log.error("keys.lost", after_seconds=round(after_seconds))
 
 
@@ -248,16 +245,12 @@ def request_rejected(*, status: int, code: str, message: str = "") -> None:
 
 
 def key_refused(*, key: str | None, reason: str) -> None:
-    """A key was refused. `key` is its id, absent if the text is not a key of Tandem.
-
-    `reason` is `not in the key file`, `revoked at another router`, `expired`, `wrong secret` or `not a key of Tandem`. An
-    address with more than 20 wrong keys within a minute is answered with 429, and those keys are not logged.
-    """
+    """A key was refused: its id, and the `reason`."""
     _log.warning("key.refused", **({"key": key} if key is not None else {}), reason=reason)
 
 
 def page_file_missing(*, name: str) -> None:
-    """A browser asked for a file that the live page does not have. If the page stays empty, the installation is damaged."""
+    """The live page lacks a file: the installation may be damaged."""
     _log.warning("page.file_missing", name=_printable(name[:100]))
 
 
@@ -267,58 +260,52 @@ def _printable(text: str) -> str:
 
 
 def connections_refused(*, address: str, limit: int, refused: int) -> None:
-    """An address has `limits.max_connections_per_address` connections open, and more were closed at once.
-
-    Logged at most once a minute; `refused` counts those since the last time.
-    """
+    """An address reached `limits.max_connections_per_address`."""
     _log.warning("connections.refused", address=address, limit=limit, refused=refused)
 
 
 def accept_paused(*, connections: int, handles: int) -> None:
-    """The process is short of file handles, so new connections wait until some are closed. Logged at most once a minute.
-
-    `handles` is the limit: raise it with `ulimit -n`, or `LimitNOFILE=` in a systemd unit.
-    """
+    """New connections wait for free file handles: raise `ulimit -n` or `LimitNOFILE=`."""
     _log.warning("accept.paused", connections=connections, handles=handles)
 
 
 def memory_exceeded(*, used_mb: int, limit_mb: int) -> None:
-    """Memory is over `limits.max_memory_mb`, and giving free memory back did not help. New requests are refused with 503."""
+    """Memory is over `limits.max_memory_mb`: new requests get 503."""
     _log.warning("memory.exceeded", used_mb=used_mb, limit_mb=limit_mb)
 
 
 def memory_recovered(*, used_mb: int, limit_mb: int) -> None:
-    """Memory is below `limits.max_memory_mb` again, and requests are accepted."""
+    """Requests are accepted again."""
     _log.info("memory.recovered", used_mb=used_mb, limit_mb=limit_mb)
 
 
 def policy_skipped(*, policy: str, reason: str) -> None:
-    """A policy raised an error or returned an invalid opinion, and was skipped."""
+    """A policy failed and was skipped."""
     _log.warning("policy.skipped", policy=policy, reason=reason)
 
 
 def target_misconfigured(*, target: str, code: str, fault: str, words: str) -> None:
-    """A target cannot serve until the operator fixes its key, credit, region or model (`fault`). `words` is its own message."""
+    """A target's key, credit, region or model needs fixing (`fault`)."""
     _log.error("target.misconfigured", target=target, code=code, fault=fault, words=words)
 
 
 def window_learned(*, target: str, tokens: int, configured: int) -> None:
-    """A target reported its context window when it refused a prompt. It is used until a restart; set `window_tokens` to it."""
+    """A target reported its context window: set `window_tokens`."""
     _log.warning("window.learned", target=target, tokens=tokens, configured=configured)
 
 
 def queue_formed(*, target: str, seconds: float) -> None:
-    """Requests are queued for a target's quota; `seconds` is the first one's expected wait. Logged at most once a minute."""
+    """Requests wait for a target's quota; `seconds` is expected."""
     _log.info("queue.formed", target=target, seconds=seconds)
 
 
 def caller_limited(*, caller: str, limit: str, seconds: float) -> None:
-    """A caller has reached a limit of its own, and may come again in `seconds`. Logged once a minute for each caller."""
+    """A caller has reached a limit, for `seconds`."""
     _log.info("caller.limited", caller=caller, limit=limit, seconds=seconds)
 
 
 def socket_refused(*, target: str, reason: str, seconds: float) -> None:
-    """A target refused a WebSocket or closed it without answering. HTTP is used for `seconds`."""
+    """A target refused a WebSocket; HTTP is used for `seconds`."""
     _log.warning("socket.refused", target=target, reason=reason, seconds=seconds)
 
 
@@ -328,162 +315,133 @@ def tokens_uncounted(*, reason: str) -> None:
 
 
 def ledger_failed(*, reason: str, lost: int) -> None:
-    """Entries could not be written to the ledger (`DiskFull`: they wait for room), or were lost with its log.
-
-    `LogGone`: somebody deleted `-wal` or `-shm`. `Damaged`: the file is broken; see `tandem check --live`.
-    A file that cannot be opened, at the start too, is reported in the system's words (`Is a directory`).
-    Logged at once, then once a minute until it recovers.
-    """
+    """Entries could not be written: `DiskFull`, `LogGone` (`-wal` or `-shm` deleted), `Damaged`, or the system's words."""
     _log.error("ledger.failed", reason=reason, lost=lost)
 
 
 def ledger_uncopied(*, reason: str, rows: int) -> None:
-    """Rows of the ledger are missing in its copy in `shared.postgres` for good.
-
-    `too old`: they were deleted after `ledger.keep_days`, before the database could be reached. `refused`: they hold values
-    that no router writes.
-    """
+    """Rows will never be in `shared.postgres`: `too old` or `refused`."""
     _log.error("ledger.uncopied", reason=reason, rows=rows)
 
 
 def store_failed(*, reason: str, lost: int) -> None:
-    """A response could not be written to `store.path` or read from it. It stays in memory for up to an hour."""
+    """A response could not be written or read; it stays in memory."""
     _log.error("store.failed", reason=reason, lost=lost)
 
 
 def responses_lost(*, count: int) -> None:
-    """Responses with `store: true` that the shared database could not take are lost: too many waited, or the router stopped.
-
-    Other routers find them for an hour, with `shared.valkey`. With `store.path` they stay on this router's disk instead, and
-    are written to the database when it is back.
-    """
+    """Responses with `store: true` could not be stored in the shared database."""
     _log.error("responses.lost", count=count)
 
 
 def store_lost(*, store: str, reason: str) -> None:
-    """A store that routers share (`valkey`, `postgres`) cannot be used. Requests are served without it; a probe tries again."""
+    """A shared store is unavailable; requests are served without it."""
     _log.error("store.lost", store=store, reason=reason)
 
 
 def store_back(*, store: str, seconds: float) -> None:
-    """A store that routers share can be used again, after so many seconds."""
+    """A shared store is available again."""
     _log.info("store.back", store=store, seconds=seconds)
 
 
 def store_refused(*, store: str, reason: str, count: int) -> None:
-    """A store that routers share answers, and refused a command, such as a write while its memory is full (`OOM`).
-
-    What was to be written is known to this router alone. `count` is how many refusals since the start. Each kind is reported
-    at most once a minute.
-    """
+    """A shared store refused a command, such as for full memory (`OOM`)."""
     _log.error("store.refused", store=store, reason=reason, count=count)
 
 
 def pulse_ignored(*, reason: str, count: int) -> None:
-    """Messages on the channel that routers share were ignored: of another `version`, `unreadable`, or `too_large`.
-
-    `count` is how many since the start. Each reason is reported at most once a minute.
-    """
+    """Messages between routers were ignored: `version`, `unreadable`, `too_large`."""
     _log.warning("pulse.ignored", reason=reason, count=count)
 
 
 def clock_differs(*, store: str, seconds: float) -> None:
-    """The clock of a store that routers share is ahead of this machine's by this much (negative: behind).
-
-    Limits are counted by the store's own clock. Times in the ledger are this machine's.
-    """
+    """A shared store's clock is ahead of this machine's (negative: behind)."""
     _log.warning("clock.differs", store=store, seconds=seconds)
 
 
 def value_unreadable(*, store: str, kind: str) -> None:
-    """A store that routers share holds something else under a key of ours. It counts as not there.
-
-    Another program may use the same server: give each a `prefix` or a database of its own.
-    """
+    """A shared store has something else under our key: use another `prefix`."""
     _log.warning("store.value_unreadable", store=store, kind=kind)
 
 
 def jobs_failed(*, reason: str) -> None:
-    """Background jobs could not be written to `jobs.db` (`DiskFull`, or it is locked), or to the database that routers share.
-
-    New ones are refused; running ones go on and are written when it recovers. Logged at once, then once a minute until then.
-    """
+    """Background jobs could not be written; new ones are refused until it works."""
     _log.error("jobs.failed", reason=reason)
 
 
 def job_accepted(*, job: str, tier: str, session: str | None) -> None:
-    """A request with `background: true` was stored. Its caller has the id."""
+    """A background request was stored."""
     _log.info("job.accepted", job=job, tier=tier, session=session)
 
 
 def job_started(*, job: str, attempt: int) -> None:
-    """A background job is being served. `attempt` is higher than 1 where a router stopped in the middle of an earlier one."""
+    """A background job is being served; `attempt` counts tries."""
     _log.info("job.started", job=job, attempt=attempt)
 
 
 def job_ended(*, job: str, state: str) -> None:
-    """A background job is over. On a screen its turn says so."""
+    """A background job is over."""
     if not _has_screen:
         _log.info("job.ended", job=job, state=state)
 
 
 def store_migrating(*, file: str, before: int, version: int, megabytes: int) -> None:
-    """A large file of an older Tandem is copied and migrated now. The router serves as soon as that is done."""
+    """A large file of an older Tandem is being migrated."""
     _log.info("store.migrating", file=file, before=before, version=version, megabytes=megabytes)
 
 
 def store_migrated(*, file: str, before: int, version: int, copy: str) -> None:
-    """A file written by an older Tandem was migrated to the current schema. The old file is kept next to it, as `copy`."""
+    """A file of an older Tandem was migrated; `copy` is the old one."""
     _log.info("store.migrated", file=file, before=before, version=version, copy=copy)
 
 
 def rows_deleted(*, file: str, table: str, rows: int, kept_days: int) -> None:
-    """Rows older than `kept_days` were deleted from a file (`ledger.keep_days` for the ledger)."""
+    """Rows older than `kept_days` were deleted."""
     _log.info("store.rows_deleted", file=file, table=table, rows=rows, kept_days=kept_days)
 
 
 def store_compacted(*, file: str, megabytes: int) -> None:
-    """More than half of a file was free after rows were deleted; that room was given back to the disk."""
+    """Free room of a file was given back."""
     _log.info("store.compacted", file=file, megabytes=megabytes)
 
 
 def store_clock_leapt(*, file: str, days: int) -> None:
-    """The clock is more than a week ahead of the last run. Nothing is deleted by age until a later start confirms it."""
+    """The clock is a week ahead: nothing is deleted by age yet."""
     _log.warning("store.clock_leapt", file=file, days=days)
 
 
 def clock_leapt(*, seconds: float) -> None:
-    """The time of day leapt by more than a minute while the router ran. Nothing expires for it until it has lasted a day."""
+    """The time leapt by over a minute; nothing expires until it lasted a day."""
     _log.warning("clock.leapt", seconds=round(seconds, 1))
 
 
 def budget_near(*, caller: str, period: str, spent_usd: float, limit_usd: float) -> None:
-    """A caller has spent the share of a budget from which it is nearly spent (`budgets.warn_at`). Once in a day or month."""
+    """A caller has reached `budgets.warn_at`."""
     _log.warning("budget.near", caller=caller, period=period, spent_usd=spent_usd, limit_usd=limit_usd)
 
 
 def budget_spent(*, caller: str, period: str, spent_usd: float, limit_usd: float) -> None:
-    """A request was refused, since too little is left of its caller's budget. Once in a day or month."""
+    """A request was refused for its caller's budget."""
     _log.warning("budget.spent", caller=caller, period=period, spent_usd=spent_usd, limit_usd=limit_usd)
 
 
 def alert_unsent(*, kind: str, subject: str, state: str, reason: str) -> None:
-    """Word of a trouble (`kind`, `subject`) did not reach the address of `alerts.webhook`, and is not tried again."""
+    """A message did not reach `alerts.webhook`; it is not sent again."""
     _log.warning("alert.unsent", kind=kind, subject=subject, state=state, reason=reason)
 
 
 def webhook_given_up(*, event_id: str, job: str, kind: str, tries: int, reason: str) -> None:
-    """A webhook was not told of a background job that ended (`kind`), and is not tried again. `tandem jobs list` shows it."""
+    """A webhook could not be delivered; `tandem jobs list` shows it."""
     _log.warning("webhook.given_up", event_id=event_id, job=job, kind=kind, tries=tries, reason=reason)
 
 
 def traces_lost(*, reason: str, lost: int) -> None:
-    """The traces of `lost` requests were not sent: too many waited, or the collector did not take them. Once a minute."""
+    """The traces of `lost` requests were not sent."""
     _log.warning("traces.lost", reason=reason, lost=lost)
 
 
 def bridge_failed(*, target: str, error: Exception) -> None:
-    """An answer could not be translated: the target sent an unexpected shape, or the bridge has a bug."""
+    """An answer could not be translated."""
     _log.error("bridge.failed", target=target, kind=type(error).__name__, where=place_of(error))
 
 
@@ -497,20 +455,16 @@ def place_of(error: Exception) -> str:
 
 
 def task_failed(*, task: str, error: Exception, again_in_seconds: float) -> None:
-    """A bug ended a task that runs as long as the router, such as a watch or a heartbeat. It is started again after a pause."""
+    """A bug ended a lasting task; it is started again."""
     kind, where = type(error).__name__, place_of(error)
     _log.error("task.failed", task=task, kind=kind, where=where, again_in_seconds=again_in_seconds)
 
 
 def loop_stalled(*, seconds: float, step: str, where: str, stalls: int) -> None:
-    """The event loop was held up, so all requests waited. `step` is the task or callback, `where` its line of code.
-
-    Once a minute at most; `stalls` counts those since the last report. A machine that is too busy can be the cause, or a pause
-    of the process. From a second on, waits and deadlines of requests under way leave it out.
-    """
+    """The event loop was held up, by `step` at `where`; `stalls` counts."""
     _log.warning("loop.stalled", seconds=round(seconds, 3), step=step, where=where, stalls=stalls)
 
 
 def fault_caught(*, request_id: str, kind: str, where: str) -> None:
-    """A bug in Tandem reached the edge. `where` is a line of code, never a value."""
+    """A bug in Tandem; `where` is a line of code."""
     _log.error("fault.caught", request_id=request_id, kind=kind, where=where)

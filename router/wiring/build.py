@@ -290,7 +290,7 @@ def build_plan(
         models=models,
         targets=targets,
         dispatcher=Dispatcher(reachable, max_response_bytes=config.limits.max_response_bytes, clock=clock, limits=limits),
-        looking=look_over(loaded, reachable, limits, state, clock, keep_job),
+        looker=look_over(loaded, reachable, limits, state, clock, keep_job),
         limits=config.limits,
         deadline_seconds=config.limits.deadline_seconds,
         keeps_text=config.ledger.keep_text,

@@ -8,7 +8,7 @@ from router.dispatch.outgoing import Reachable
 from router.edge.routes import new_request_id
 from router.limits.callers import CallerLimits
 from router.look.asking import Asker
-from router.look.looking import KeepJob, Looker, LookingDispatcher
+from router.look.looking import KeepJob, Looker
 from router.plan import State
 
 
@@ -19,11 +19,10 @@ def look_over(
     state: State,
     clock: Callable[[], float],
     keep_job: KeepJob,
-) -> LookingDispatcher:
-    """The dispatcher of one config for turns that deep looks over."""
+) -> Looker:
     terms, zone = loaded.combine.look, find_zone(loaded.config.budgets.time_zone)
     asker = Asker(reachable, limits, state.looks, terms.daily_usd, clock, zone)
-    looker = Looker(
+    return Looker(
         terms,
         asker,
         state.looks,
@@ -33,5 +32,3 @@ def look_over(
         keep_job=keep_job,
         note_objections=state.memory.note_objections,
     )
-    most = loaded.config.limits.max_response_bytes
-    return LookingDispatcher(reachable, looker, max_response_bytes=most, clock=clock, limits=limits)

@@ -1,6 +1,6 @@
 """Where the first request of a connected client differs from the one without Tandem, and why, by the fields that differ.
 
-`docs/how-to/point-a-client.md` has the same sentences.
+The page of each client in `docs/use/` has these sentences.
 """
 
 DIFFERENCES: dict[str, dict[str, str]] = {

@@ -27,7 +27,8 @@ from tests.tools.ports import keepable_port
 from tests.tools.running import Running, one_dialect, running
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "how-it-works" / "clients.md"
+PAGE = ROOT / "docs" / "decide" / "translation.md"
+_BLOCK = re.compile(r"(?<=<!-- clients -->\n).*?(?=<!-- end -->)", re.DOTALL)
 CACHE = Path(
     os.environ.get("CLIENT_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "router-clients"
 )
@@ -241,43 +242,25 @@ def versions(shared: Path, client: Client) -> str:
     return pin[1] if pin else "unknown"
 
 
-def write_page(shared: Path, cells: dict[tuple[str, str], Cell]) -> str:
-    """The page, from a whole run."""
-    lines = [
-        "# Clients and upstreams",
-        "",
-        "Written by `make table`, which runs each client against an upstream that speaks one dialect only and answers 404 for the others. A cell says what was",
-        "seen: *answer* means that the client printed the upstream's last words; *tool call* that a call reached the client as one of its own tools, was run, and that the",
-        "upstream was told the result in its own dialect. Where client and upstream speak the same, bytes are relayed; everywhere else a bridge stands between them.",
-        "",
-        "| client | version | speaks | tools | chat only | responses only | messages only |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
-    ]
+def write_tables(shared: Path, cells: dict[tuple[str, str], Cell]) -> str:
+    """How each client fared, and what its requests lost, from a whole run."""
+    rows: dict[str, list[str]] = {}
     for key, client in CLIENTS.items():
-        words = " | ".join(cells[key, dialect].word for dialect in PATHS)
-        lines.append(f"| {client.name} | {versions(shared, client)} | {client.speaks} | {client.tools} | {words} |")
-    lines += [
-        "",
-        "Cline describes its tools in the system prompt and reads them from the answer's text, so no bridge ever sees them.",
-        "aider edits by text. llm, LangChain and the SDKs call what a program gives them, and here it gives none; tests give tools to the SDKs.",
-        "",
-        "## What was dropped on the way",
-        "",
-        "What a request held that the other dialect has no word for, as Tandem noted it in these runs. Clients that are not listed lost nothing.",
-        "",
-        "| client | upstream | dropped |",
-        "| --- | --- | --- |",
-    ]
-    for key, client in CLIENTS.items():
-        for dialect in PATHS:
-            dropped = cells[key, dialect].dropped
-            if dropped:
-                lines.append(f"| {client.name} ({client.speaks}) | {dialect} | {', '.join(f'`{name}`' for name in dropped)} |")
-    lines += [
-        "",
-        "Which of these matter, and how to see them for a request of your own: [bridge dialects](../how-to/bridge-dialects.md).",
-    ]
-    return "\n".join(lines) + "\n"
+        rows.setdefault(f"{client.name} {versions(shared, client)}", []).append(key)
+    lines = ["", "| client | speaks | result |", "| --- | --- | --- |"]
+    losses: dict[str, list[str]] = {}
+    for name, keys in rows.items():
+        seen = {(key, dialect): cells[key, dialect] for key in keys for dialect in PATHS}
+        words = {cell.word for cell in seen.values()}
+        each = "; ".join(f"{CLIENTS[key].speaks} to {dialect}: {cell.word}" for (key, dialect), cell in seen.items())
+        lines.append(
+            f"| {name} | {', '.join(CLIENTS[key].speaks for key in keys)} | {each if len(words) > 1 else words.pop()} |"
+        )
+        if dropped := dict.fromkeys(loss for cell in seen.values() for loss in cell.dropped):
+            losses.setdefault(", ".join(f"`{loss}`" for loss in dropped), []).append(CLIENTS[keys[0]].name)
+    lines += ["", "What was dropped in these runs, where client and target spoke different APIs:", ""]
+    lines += [f"- {', '.join(names)}: {dropped}" for dropped, names in losses.items()]
+    return "\n".join([*lines, "", ""])
 
 
 async def fill(shared: Path, clients: Iterable[str], dialects: Iterable[str], seconds: int) -> dict[tuple[str, str], Cell]:
@@ -316,7 +299,8 @@ def main() -> int:
         cells = asyncio.run(fill(arguments.shared.resolve(), clients, dialects, arguments.seconds))
     is_whole = len(cells) == len(CLIENTS) * len(PATHS)
     if is_whole and not arguments.check:
-        PAGE.write_text(write_page(arguments.shared, cells), encoding="utf-8")
+        tables = write_tables(arguments.shared, cells)
+        PAGE.write_text(_BLOCK.sub(lambda _: tables, PAGE.read_text(encoding="utf-8")), encoding="utf-8")
         say(f"wrote {PAGE.relative_to(ROOT)}")
     elif not arguments.check:
         say("the page was not written: it needs every client and every dialect")

@@ -259,7 +259,7 @@ def test_the_documented_way_back_leads_back_to_the_older_release(past, tmp_path)
         (copy.name.partition(".before-")[0], copy.name) for name in FILES for copy in find_copies(folder / name)
     ]
     assert migrated
-    page = (ROOT / "docs/how-to/upgrade-and-uninstall.md").read_text()
+    page = (ROOT / "docs/run/service.md").read_text()
     commands = re.search(r"## Go back\n.*?```sh\n(.*?)```", page, re.DOTALL)[1]
     assert "file=tandem.db copy=tandem.db.before-4" in commands
     for file, copy in migrated:

@@ -4,6 +4,7 @@ import pytest
 
 from policies.effort import EffortConfig, EffortPolicy
 from router.contract.signals import SessionPosition
+from router.contract.words import PlanPhase
 from tests.tools.values import ask, make_signals
 
 
@@ -20,6 +21,7 @@ def test_plan_mode_leans_deep():
     (opinion,) = EffortPolicy(EffortConfig()).judge(ask(), make_signals(is_planning=True))
 
     assert opinion.log_odds > 0
+    assert EffortPolicy(EffortConfig()).judge(ask(), make_signals(is_planning=True, plan=PlanPhase.PLANNING)) == ()
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from tests.tools.running import read_entries
 from tests.tools.waiting import later
 
 SETTINGS = yaml.safe_load(SIMULATED)
-HOW_TO = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "use-from-python.md"
+HOW_TO = Path(__file__).resolve().parents[2] / "docs" / "use" / "sdks.md"
 QUICK = [{"role": "user", "content": "Fix the typo in this line: retrun x"}]
 LONG = [
     {"role": "user", "content": "Implement an expression parser with tests and docs, step by step, until everything passes"}
@@ -107,17 +107,16 @@ def test_messages_that_the_router_would_refuse_are_an_error_of_the_request(messa
 
 async def test_the_examples_of_the_how_to_work(tmp_path):
     (tmp_path / "config.yaml").write_text(SIMULATED)
-    first, settings, app, by_hand = (
+    first, app, by_hand = (
         compile(block, "how-to", "exec") for block in re.findall(r"```python\n(.*?)```", HOW_TO.read_text(), re.DOTALL)
     )
-    spaces: list[dict] = [{}, {}, {}, {}]
-    for code, space in zip((first, settings, app, by_hand), spaces, strict=True):
+    spaces: list[dict] = [{}, {}, {}]
+    for code, space in zip((first, app, by_hand), spaces, strict=True):
         exec(code, space)
 
     assert spaces[0]["decision"].tier == "deep"
-    assert spaces[1]["decision"].targets == ("quick-one",)
-    assert isinstance(spaces[2]["app"], api.TandemApp)
-    assert await spaces[3]["ask"]("fix the typo") == "fast"
+    assert isinstance(spaces[1]["app"], api.TandemApp)
+    assert await spaces[2]["ask"]("fix the typo") == "fast"
 
 
 def test_every_public_name_is_on_the_page_of_the_module():

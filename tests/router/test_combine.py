@@ -5,6 +5,7 @@ import pytest
 from router.combine import Combiner, note_look
 from router.contract.combine import Combine, LookEnd
 from router.contract.facts import Decided, Settled
+from router.contract.opinions import Lean, Opinions
 from router.contract.signals import SessionPosition, Turn
 from router.contract.words import PlanPhase, Tier, TurnKind
 from router.decide.opinions import Rules
@@ -18,7 +19,8 @@ ON_FAST, MOVED_UP = SessionPosition(Tier.FAST, is_running=True), SessionPosition
 def consider(plan=PlanPhase.ACCEPTED, position=SessionPosition(Tier.DEEP), **decision):  # noqa: B008  a frozen value
     turn = Turn(TurnKind.ASK, "session", "codex", "hello", plan=plan, position=position)
     decided = make_decided(decision=make_decision(turn=turn, **decision))
-    return Combiner(Combine(plan=True), Rules((), ECONOMICS, True, ""), None).consider(decided).decision
+    combiner = Combiner(Combine(plan=True), Rules((), ECONOMICS, True, ""))
+    return combiner.conclude(decided, combiner.begin(decided)).decision
 
 
 def test_the_plans_state_is_what_the_decision_says_first():
@@ -30,6 +32,14 @@ def test_the_plans_state_is_what_the_decision_says_first():
 
 def test_a_sentence_that_says_it_already_is_left_as_it_is():
     assert consider(because=f"a quick edit; {ACCEPTED}").because == f"a quick edit; {ACCEPTED}"
+
+
+def test_what_the_plans_policy_says_is_not_said_twice():
+    leans = (("plan_then_edit", Lean(8.0, "the client is planning")),)
+    planning = {"plan": PlanPhase.PLANNING, "opinions": Opinions(leans=leans), **DEEP}
+
+    assert consider(because="looks long; the client is planning", **planning).because == "planning on deep; looks long"
+    assert consider(because="the client is planning", **planning).because == "planning on deep"
 
 
 @pytest.mark.parametrize(

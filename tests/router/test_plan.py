@@ -3,7 +3,6 @@
 import pytest
 from msgspec.structs import replace
 
-from router.combine import Combiner
 from router.config.load import check_config
 from router.contract.caller import Caller
 from router.contract.errors import NotPermitted
@@ -25,7 +24,7 @@ def plan_of(config: str, tmp_path) -> Plan:
 async def test_a_plan_with_all_of_it_off_has_nothing_of_it_in_place(tmp_path):
     plan = plan_of(CONFIG, tmp_path)
 
-    assert plan.adviser is None
+    assert plan.combiner is None
     assert not {*plan.combiners} & {*plan.rules.policies}
 
 
@@ -34,16 +33,16 @@ async def test_a_request_that_asks_for_it_gets_such_a_plan_for_itself(tmp_path):
 
     own = combine(plan, ASKED)
 
-    assert isinstance(own.adviser, Combiner)
+    assert own.combiner is not None
     assert own.rules.policies == (*plan.rules.policies, *plan.combiners)
-    assert plan.adviser is None
+    assert plan.combiner is None
 
 
 async def test_a_plan_that_has_it_on_stays_as_it_is_and_so_does_background_work(tmp_path):
     plan = plan_of(f"combine: {{look: auto}}\n{CONFIG}", tmp_path)
 
     assert combine(plan, ASKED) is plan
-    assert isinstance(plan.for_background().adviser, Combiner)
+    assert plan.for_background().combiner is plan.combiner is not None
     assert {*plan.background} <= {*plan.for_background().for_combining().rules.policies}
 
 
@@ -53,4 +52,4 @@ async def test_a_caller_without_the_right_may_ask_for_nothing_but_off(tmp_path):
 
     with pytest.raises(NotPermitted, match="may_combine"):
         combine(plan, asked)
-    assert isinstance(combine(plan, replace(asked, overrides=Overrides(combine=""))).adviser, Combiner)
+    assert combine(plan, replace(asked, overrides=Overrides(combine=""))).combiner is not None

@@ -6,6 +6,7 @@ from math import inf
 
 from msgspec.structs import replace
 
+from router.contract.combine import LookTerms
 from router.contract.exchange import Arrival, Exchange
 from router.contract.limits import Limits
 from router.contract.signals import TokenCount
@@ -13,6 +14,10 @@ from router.contract.words import Dialect, Operation
 from router.decide.opinions import Rules
 from router.dispatch.live.statistics import LiveStatistics
 from router.house import House
+from router.limits.callers import NO_LIMITS
+from router.look.asking import Asker
+from router.look.looking import Looker, keep_no_job
+from router.look.looks import Looks
 from router.plan import Plan, State
 from router.responses.keep import ResponseKeeper
 from router.sense.models import ModelNames
@@ -63,10 +68,19 @@ def make_plan(*reachable, base_rate: float = 0.1, policies=(), **more) -> Plan:
         "models": ModelNames({}, tuple(targets)),
         "targets": targets,
         "dispatcher": dispatcher_of(*reachable, clock=clock),
+        "looker": _make_looker(clock),
         "limits": LIMITS,
         "deadline_seconds": 600.0,
     }
     return Plan(**{**values, **more})
+
+
+def _make_looker(clock) -> Looker:
+    """For a house that looks nothing over."""
+    looks = Looks()
+    asker = Asker({}, NO_LIMITS, looks, 1.0, clock)
+    more = {"running": set(), "new_id": str, "keep_job": keep_no_job, "note_objections": print}
+    return Looker(LookTerms(), asker, looks, clock, **more)
 
 
 def make_state(*observers, counter: Counter | None = None) -> State:

@@ -25,8 +25,6 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
 from typing import Any
 
-_MAX_JUMPS = 1_000_000
-"""More timers than any test sets: a heartbeat alone would keep a loop jumping for ever."""
 _STUCK_SECONDS = 5.0
 """Real time without any timer, callback or finished thread."""
 
@@ -56,6 +54,9 @@ class _Jumping(selectors.DefaultSelector):
 class JumpingLoop(asyncio.SelectorEventLoop):
     """asyncio's loop on a clock that begins at 0 and moves only when nothing is ready."""
 
+    max_jumps = 1_000_000
+    """More timers than any test sets: a heartbeat alone would keep a loop jumping for ever."""
+
     def __init__(self) -> None:
         self.jobs = 0
         self._now, self._jumps = 0.0, 0
@@ -70,11 +71,11 @@ class JumpingLoop(asyncio.SelectorEventLoop):
 
     def jump(self, seconds: float) -> None:
         self._jumps += 1
-        if self._jumps > _MAX_JUMPS:
-            raise StuckLoop(f"only timers have run, {_MAX_JUMPS} of them")
+        if self._jumps > self.max_jumps:
+            raise StuckLoop(f"only timers have run, {self.max_jumps} of them")
         # Straight to the timer's own time: sums of differences would miss it.
-        timers = [timer.when() for timer in self._scheduled if not timer.cancelled()]  # type: ignore[attr-defined]
-        self._now = max(self._now, min(timers)) if timers else self._now + seconds
+        timers = self._scheduled  # type: ignore[attr-defined]  # a heap, whose first timer asyncio has found not to be cancelled
+        self._now = max(self._now, timers[0].when()) if timers else self._now + seconds
 
     def run_in_executor(self, executor: Executor | None, func: Callable[..., Any], *args: Any) -> "asyncio.Future[Any]":  # type: ignore[override]
         self.jobs += 1

@@ -1,7 +1,11 @@
 """A job's result is reported to webhooks, to its session's answers and in figures."""
 
+import asyncio
+
 import pytest
 
+from router.cli.background import Jobs
+from router.cli.watching import follow_to_the_end
 from router.jobs.webhooks import sign
 from tests.conftest import SIMULATED
 from tests.tools.http import call
@@ -26,6 +30,17 @@ async def run_job(tandem, headers=SESSION):
     while name not in [job["id"] for job in (await call(tandem.port, "/tandem/stats")).json["jobs"]]:
         pass
     return name
+
+
+async def test_a_job_whose_end_was_waited_for_is_collected(start):
+    tandem = await start(SIMULATED)
+    reply = await create(tandem, background=True)
+    jobs = Jobs(f"http://127.0.0.1:{tandem.port}")
+
+    await asyncio.to_thread(follow_to_the_end, jobs, reply.json["id"], lambda name, event: None)
+
+    assert (await call(tandem.port, f"/tandem/jobs/{reply.json['id']}")).json["is_collected"]
+    assert "x-tandem-jobs" not in (await create(tandem)).headers
 
 
 @pytest.mark.parametrize(

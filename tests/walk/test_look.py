@@ -199,6 +199,20 @@ async def test_later_the_answer_ends_at_once_and_a_job_tells_the_session(build, 
     assert response["output"][-1]["content"][0]["text"] == BLOCK
 
 
+async def test_fix_it_after_a_later_look_goes_to_deep(build, other_upstream):
+    tandem = await build("{look: {when: always, tell: later}}")
+    first = edited()
+    answered = await ask(tandem, {**first, "stream": True})
+    await until(lambda: tandem.house.state.ended_jobs.list_all())
+    other_upstream.scripts = [saying("Fixed.")]
+    messages = [*first["messages"], {"role": "assistant", "content": text_of(answered)}, {"role": "user", "content": "fix it"}]
+
+    fixed = await ask(tandem, {"model": "auto", "messages": messages})
+
+    assert fixed.headers["x-tandem-target"] == "sage"
+    assert fixed.headers["x-tandem-because"].startswith("you act on what deep objected to")
+
+
 async def test_a_caller_who_leaves_while_the_end_is_held_has_a_served_row(build, other_upstream):
     tandem = await build()
     other_upstream.scripts = [silent]

@@ -36,6 +36,7 @@ class Walk:
         kept = (await call(self.tandem.port, f"/tandem/decisions/{reply.headers['x-tandem-request-id']}")).json
         assert (explained["tier"], explained["combined"]) == (tier, kept["combined"])
         assert kept["combined"] is None or kept["combined"] in because
+        assert not (kept["combined"] and ("the client is planning" in because or "the plan is accepted" in because))
         self.tiers.append(tier)
         return tier, kept["combined"]
 

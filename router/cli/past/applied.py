@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from router.cli import Ended
-from router.cli.common import path_of, say, table_path
+from router.cli.common import command_name, path_of, say, table_path
 from router.cli.config_file import Changed, change_config, replace_file, set_values
 from router.config.load import LoadedConfig
 from router.contract.personal import BadTable, PersonalTable, read_personal, write_personal
@@ -112,7 +112,7 @@ def _restore_table(path: Path, applied: Applied) -> bool:
     except (OSError, BadTable) as error:
         raise Ended(1, f"not undone: {path}: {error}") from error
     day = time.strftime("%Y-%m-%d %H:%M", time.localtime(applied.at))
-    say(f"{path} is as it was before {day}. Restart a running router to use it")
+    say(f"{path} is as it was before {day}. {command_name()} reload has a running router use it")
     return True
 
 

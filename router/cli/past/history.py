@@ -30,11 +30,9 @@ def add_history_arguments(parser: argparse.ArgumentParser) -> None:
         "logs",
         nargs="*",
         metavar="LOG",
-        help="session logs, or folders of them: Codex, Claude Code, SpecStory or aider (default: their usual folders)",
+        help="logs of Codex, Claude Code, SpecStory or aider (default: their folders)",
     )
-    parser.add_argument(
-        "--ledger", nargs="?", const="", metavar="FILE", help="read the ledger (default: ledger.path of the config)"
-    )
+    parser.add_argument("--ledger", nargs="?", const="", metavar="FILE", help="read the ledger (default: ledger.path)")
     add_since_argument(parser)
 
 

@@ -25,7 +25,7 @@ from router.wiring.build import known_names
 
 _LOCAL_SECONDS, _REMOTE_SECONDS = 2.0, 4.0
 LOADING_SECONDS, LOOK_AGAIN_SECONDS = 120.0, 0.5
-_PAGE = "docs/how-to/use-real-models.md"
+_PAGE = "docs/use/providers.md"
 _SAY_AGAIN_SECONDS = 5.0
 _MAX_WAIT_SECONDS = 5
 """How long a request may wait for a slot before another server takes it."""

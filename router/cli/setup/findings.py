@@ -206,7 +206,7 @@ def look_at_certificate(loaded: LoadedConfig, now: float) -> list[Finding]:
         found = [Finding("tls", state, text, "renew it; a reload of the router reads both files again")]
     if certificate.is_authority:
         text = f"{loaded.tls_paths.cert} is a CA's own certificate: Codex and other clients with rustls refuse it and wait"
-        hint = "sign a certificate for the server with it: docs/how-to/give-others-a-key.md shows how"
+        hint = "sign a certificate for the server with it: docs/run/teams.md shows how"
         found.append(Finding("tls", WARN, text, hint))
     return found
 

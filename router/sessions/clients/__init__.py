@@ -13,7 +13,7 @@ from router.sessions.clients.claude_code import (
     LOCAL_COMMANDS,
     LOCAL_OUTPUTS,
 )
-from router.sessions.clients.client import Client, Marks, Stated
+from router.sessions.clients.client import Client, Marks, PlanMarks, Stated
 from router.sessions.clients.cline import CLINE
 from router.sessions.clients.codex import CODEX
 from router.sessions.clients.opencode import OPENCODE
@@ -61,8 +61,13 @@ HARNESS_TAGS = (*(tag for client in CLIENTS for tag in client.tags), _CURSOR_TAG
 WORDS_BEGIN_AFTER = tuple(mark for client in CLIENTS for mark in client.words_begin_after)
 NOTICE_LINES = tuple(line for client in CLIENTS for line in client.notice_lines)
 SUMMARIES = tuple(start for client in CLIENTS for start in client.summaries)
-_PLANS = tuple(client.plan for client in CLIENTS if client.plan is not None and client.plan.block_tag)
-PLAN_MARKS = tuple(plan.last_heading + mark for plan in _PLANS for mark in plan.on)
+_PLANS = tuple(client.plan for client in CLIENTS if client.plan is not None)
+ANY_PLAN = PlanMarks(
+    tuple(mark for plan in _PLANS for mark in plan.on),
+    tuple(mark for plan in _PLANS for mark in plan.off),
+    block_tag="system-reminder",
+)
+"""For clients that are not known to have a plan mode: some send another client's marks."""
 SIDE_WITH_TOOLS = tuple(start for client in CLIENTS for start in client.side_with_tools)
 _COMPACTIONS = tuple(start for client in CLIENTS for start in client.compactions)
 _CUT_ANSWERS = tuple(start for client in CLIENTS for start in client.cut_answers)

@@ -25,11 +25,11 @@ _AGENT = "x-claude-code-agent-id"
 
 
 def read_stated(view: RequestView) -> Stated:
-    """The session is in `metadata`; plan mode shows in the `safeguards` field."""
+    """The session is in `metadata`."""
     metadata = as_object(view.body.get("metadata"))
     user = parse_object(as_text(metadata.get("user_id")))
     session = as_text(user.get("session_id")) or as_text(metadata.get("session_id"))
-    return Stated(session=session, is_planning=bool(_says_plan(view.body)))
+    return Stated(session=session)
 
 
 def _says_plan(body: JsonObject) -> bool | None:
@@ -45,7 +45,7 @@ CLAUDE_CODE = Client(
     nickname="claude",
     agents=("claude-cli/",),
     session_headers=(_AGENT, "x-claude-code-session-id"),
-    telling_fields=("metadata", "safeguards"),
+    telling_fields=("metadata",),
     read_stated=read_stated,
     takes_last_block=True,
     canned=frozenset(("Continue from where you left off.", "Tool loaded.")),

@@ -17,7 +17,6 @@ class Stated(NamedTuple):
     kind: TurnKind | None = None
     session: str = ""
     turn_id: str = ""
-    is_planning: bool = False
 
 
 @dataclass(frozen=True, slots=True)

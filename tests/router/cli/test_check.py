@@ -31,6 +31,16 @@ def test_a_config_is_described_with_its_keys_by_name(check, monkeypatch):
     assert said.endswith("config.yaml: nothing to fix")
 
 
+def test_something_to_fix_that_a_router_starts_with_is_status_1_without_asking_anybody(check, here):
+    (here / "tandem.db").mkdir()
+
+    code, said = check(f"ledger: {{path: tandem.db}}\n{SIMULATED_TIERS}")
+
+    assert code == 1
+    assert "tandem.db cannot be used" in said
+    assert "1 thing to fix" in said
+
+
 def test_model_names_are_in_the_order_in_which_they_count(check):
     own = 'models: {mine: deep, "g*": quick-one, "gpt-*": null, claude-fast: deep}\n'
 

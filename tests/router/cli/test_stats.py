@@ -245,4 +245,15 @@ def test_looks_are_counted_by_day_with_what_became_of_their_objections(home, cap
 def test_without_a_look_it_says_how_to_have_one(ledger, capsys):
     assert main(["stats", "--by", "look"]) == 1
 
-    assert "combine.look" in capsys.readouterr().err
+    assert "combine.look: auto in the config switches it on" in capsys.readouterr().err
+
+
+def test_where_looks_are_on_it_does_not_say_how_to_switch_them_on(ledger, home, capsys):
+    config = home / "config.yaml"
+    config.write_text(f"{config.read_text()}combine: {{look: auto}}\n")
+
+    assert main(["stats", "--by", "look"]) == 1
+
+    said = capsys.readouterr().err
+    assert "deep has looked nothing over in that time" in said
+    assert "hint" not in said

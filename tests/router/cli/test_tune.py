@@ -296,7 +296,7 @@ def test_marks_move_asks_like_the_marked_one_and_no_other(marked, capsys):
     told = capsys.readouterr()
     assert "marked turns    0 → 4 of 4 where you said (1 kind of ask)" in told.out
     assert "other turns     0 of 5 change their tier with them" in told.out
-    assert "personal.json: 1 kind of ask (1 added). Restart" in told.err
+    assert "personal.json: 1 kind of ask (1 added). tandem reload" in told.err
     assert "to undo: tandem tune --undo" in told.err
     for words in (MARKED, f"{MARKED} please", "fix this typo in the zanzibar banner"):
         assert decide(capsys, words) == ("deep", "you marked turns like this one for deep")

@@ -139,6 +139,7 @@ def test_a_rule_is_written_instead_of_a_mark(here, capsys):
 
     told = capsys.readouterr()
     assert told.out == "turns with 'security scan' go to deep from now on\n"
+    assert "tandem reload has a running router use it" in told.err
     assert "to undo: mv config.yaml.bak config.yaml" in told.err
     assert read_rules(here) == [("security scan", "deep")]
     assert read_marks(here) == []

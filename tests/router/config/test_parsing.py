@@ -64,7 +64,7 @@ def test_the_file_of_another_router_is_one_fault_that_points_to_its_page(router)
 
     (fault,) = caught.value.faults
     assert fault.problem == f"this is a config of {router}, not of Tandem"
-    assert "docs/how-to/come-from-another-router.md" in fault.hint
+    assert "docs/coming-from.md" in fault.hint
 
 
 NAMES = [f"m{number}: fast" for number in range(40_000)]

@@ -11,11 +11,12 @@ from router.contract.exchange import CancelReason
 from router.contract.facts import Decided, QuestionEnded, Settled
 from router.contract.spending import as_units
 from router.contract.words import Tier, TurnKind
+from router.dispatch.dispatch import Dispatcher
 from router.dispatch.live.statistics import LiveStatistics
 from router.dispatch.streaming import HEARTBEAT
 from router.limits.callers import NO_LIMITS
 from router.look.asking import Asker
-from router.look.looking import Looker, LookingDispatcher
+from router.look.looking import Looker
 from router.look.looks import Looks
 from router.sessions.turns import read_turn
 from tests.tools.exchanges import RecordingSink, make_decided, make_decision, make_exchange, make_snapshot
@@ -68,7 +69,7 @@ def decide(view, *, combining="look:always", tier=Tier.FAST, **turn) -> Decided:
 
 
 class Router:
-    """Both tiers, scripted, and a dispatcher that looks."""
+    """Both tiers, scripted, and a looker, as the house calls them."""
 
     def __init__(self, *deep, fast=(), clock=None, tell=LookTell.ANSWER, daily_usd=2.0, max_seconds=20.0) -> None:
         self.clock = clock or asyncio.get_running_loop().time
@@ -78,7 +79,7 @@ class Router:
         terms = LookTerms(tell=tell, daily_usd=daily_usd, max_seconds=max_seconds)
         asker = Asker(reachable, NO_LIMITS, self.looks, daily_usd, self.clock)
         self.objected = []
-        looker = Looker(
+        self.looker = Looker(
             terms,
             asker,
             self.looks,
@@ -88,7 +89,7 @@ class Router:
             keep_job=self._keep,
             note_objections=self.objected.append,
         )
-        self.dispatcher = LookingDispatcher(reachable, looker, max_response_bytes=1 << 20, clock=self.clock)
+        self.dispatcher = Dispatcher(reachable, max_response_bytes=1 << 20, clock=self.clock)
         self.live = LiveStatistics()
         self.facts = []
 
@@ -99,7 +100,7 @@ class Router:
         decided, exchange, sink = decided or decide(edited()), make_exchange(began=self.clock()), RecordingSink()
         exchange.observers.facts = self.facts
         exchange.note(decided)
-        serving = later(self.dispatcher.send(exchange, decided, sink, self.live))
+        serving = later(self.looker.send(self.dispatcher.send, exchange, decided, sink, self.live))
         exchange.run_by(serving)
         return exchange, sink, serving
 
@@ -276,6 +277,7 @@ async def test_later_nothing_is_held_and_objections_become_a_job_with_a_row_of_i
     assert look_of(exchange) is None
     await until(lambda: any(isinstance(fact, Settled) for fact in router.facts))
     assert router.kept == [(exchange.last(Decided).decision.turn.session, "deep objects: make it 0", BLOCK)]
+    assert router.objected == [exchange.last(Decided)]
     assert router.running == set()
 
 

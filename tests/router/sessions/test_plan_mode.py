@@ -155,6 +155,7 @@ def test_plan_mode_is_known_by_the_clients_own_texts(view):
     turn = Session().send(view)
 
     assert (turn.plan, turn.is_planning) == (P, True)
+    assert read_turn(view).is_planning is (view is not PLANNING["claude, long after the mark"])  # its newest messages alone
 
 
 @pytest.mark.parametrize("view", OTHERS.values(), ids=OTHERS)
@@ -162,11 +163,22 @@ def test_a_mark_that_the_client_did_not_write_is_not_obeyed(view):
     turn = Session().send(view)
 
     assert (turn.plan, turn.is_planning) == (None, False)
+    assert not read_turn(view).is_planning
 
 
 def test_a_client_without_marks_is_said_to_have_none():
     assert Session().send(chat({"user-agent": "QwenCode/0.24"}, ("user", "plan it"))).plan is UNKNOWN
     assert Session().send(chat({}, ("user", "plan it"))).plan is UNKNOWN
+
+
+@pytest.mark.parametrize("mark", [REMINDER, CODEXS, "PLAN MODE"])
+def test_another_clients_mark_counts_where_the_client_wrote_it(mark):
+    inner = mark.removeprefix("<system-reminder>").removesuffix("</system-reminder>")
+    own, quoted = chat({}, ("user", "plan it"), ("system", inner)), chat({}, ("user", f"what is this?\n\n{inner}"))
+
+    assert read_turn(own).is_planning
+    assert not read_turn(quoted).is_planning
+    assert read_turn(chat({}, ("user", texts(REMINDER, "plan it")))).is_planning
 
 
 PLAN_FIELD = {"safeguards": [{"classifier_context": {"permission_mode": "plan"}}]}

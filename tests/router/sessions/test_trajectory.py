@@ -72,8 +72,9 @@ def test_tests_are_red_or_turn_green():
     assert not loop(("shell", "t", GREEN)).is_green
 
 
-def test_the_same_call_and_the_same_file_again_and_again_are_seen():
-    edit = ("edit_file", '{"path": "a.py"}', "ok")
+@pytest.mark.parametrize("name", ["path", "file_path", "filePath"])
+def test_the_same_call_and_the_same_file_again_and_again_are_seen(name):
+    edit = ("edit_file", f'{{"{name}": "a.py"}}', "ok")
 
     seen = loop(*[("shell", "make", "x")] * 4, *[edit] * 3)
 

@@ -211,15 +211,6 @@ def test_an_empty_id_is_no_id():
     assert read_turn(view).session.startswith("opencode:~")
 
 
-def test_plan_mode_is_seen_in_a_field_and_in_the_clients_words():
-    by_field = claude([{"role": "user", "content": "x"}], safeguards=[{"classifier_context": {"permission_mode": "plan"}}])
-    by_words = make_view({"messages": [{"role": "user", "content": "x\n# Current Mode\nPLAN MODE\n"}]})
-
-    assert read_turn(by_field).is_planning
-    assert read_turn(by_words).is_planning
-    assert not read_turn(ask("x")).is_planning
-
-
 async def test_every_capture_agrees_in_kind_and_words(shared, start):
     import asyncio
 

@@ -3,8 +3,8 @@
 import pytest
 
 from router.contract.request import Message
-from router.sessions.clients import BY_NAME, HARNESS_STARTS, HARNESS_TAGS, PLAN_MARKS
-from router.sessions.words import is_planning, opening_words, read_end, words_of
+from router.sessions.clients import BY_NAME, HARNESS_STARTS, HARNESS_TAGS
+from router.sessions.words import opening_words, read_end, words_of
 from tests.tools.values import make_view
 from tests.tools.work import cost_ratio
 
@@ -113,18 +113,6 @@ def test_the_last_user_message_may_be_followed_by_harness_messages_alone():
     assert read_end(talk(("user", "go"), ("system", "x")), UNKNOWN).message.texts == ("go",)
     assert read_end(talk(("user", "go"), ("assistant", "x")), UNKNOWN).message is None
     assert read_end(talk(("system", "x")), UNKNOWN).message is None
-
-
-@pytest.mark.parametrize("mark", PLAN_MARKS)
-def test_plan_mode_is_told_around_the_last_message(mark):
-    long = "x" * 50_000
-
-    assert is_planning(talk(("user", "go"), ("system", f"note: {mark} now")))
-    assert is_planning(talk(("user", f"{mark} {long}"), ("assistant", "ok")))
-    assert is_planning(talk(("user", f"{long} {mark}")))
-    assert not is_planning(talk(("user", f"{long} {mark} {long}")))
-    assert not is_planning(talk(("user", mark), ("assistant", "ok"), ("user", "go on")))
-    assert not is_planning(talk(("user", "make a Plan")))
 
 
 COMMAND = "<command-message>tidy</command-message>\n<command-name>/tidy</command-name>\n<command-args>{}</command-args>"

@@ -8,13 +8,13 @@ import pytest
 from router.contract.words import Operation
 from router.telemetry import genai
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "traces.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "metrics.md"
 
 
 def test_the_reference_lists_every_name_with_its_spans_and_no_other():
     text = PAGE.read_text()
-    rows = dict(re.findall(r"^\| `([a-z_.]+)` \| ([a-z, ]+) \|", text, re.MULTILINE))
-    events = re.findall(r"^\| `(tandem\.[a-z_.]+)` \| `", text, re.MULTILINE)
+    rows = dict(re.findall(r"^- `([a-z_.]+)` \(([a-z, ]+)\):", text, re.MULTILINE))
+    events = re.findall(r"^- `(tandem\.[a-z_.]+)` \(`", text, re.MULTILINE)
 
     assert rows == {known.name: ", ".join(known.spans) for known in genai.ATTRIBUTES}
     assert events == [event.name for event in genai.EVENTS]

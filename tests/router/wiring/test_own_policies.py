@@ -105,7 +105,7 @@ async def test_a_reload_takes_the_text_of_the_file_as_it_is_now(tmp_path, write,
 
 
 def test_the_example_of_the_page_can_be_used(tmp_path, write):
-    page = Path(__file__).parents[3] / "docs" / "how-to" / "add-a-policy.md"
+    page = Path(__file__).parents[3] / "docs" / "how-it-works" / "add-a-policy.md"
     write(page.read_text().partition("```python\n")[2].partition("```")[0])
 
     assert open_policy(str(tmp_path / "night.py"), is_package=False).name == "night"

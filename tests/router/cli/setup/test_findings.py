@@ -280,7 +280,7 @@ def test_a_certificate_of_a_ca_itself_is_a_warning(tmp_path):
 
     assert (good.state, found.state) == ("ok", "warn")
     assert "cert.pem is a CA's own certificate: Codex and other clients with rustls refuse it" in found.text
-    assert "docs/how-to/give-others-a-key.md" in found.hint
+    assert "docs/run/teams.md" in found.hint
 
 
 def test_without_a_certificate_nothing_is_said_of_one(tmp_path):

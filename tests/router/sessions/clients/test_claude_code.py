@@ -2,7 +2,7 @@
 
 import pytest
 
-from router.sessions.clients.claude_code import read_stated
+from router.sessions.clients.claude_code import CLAUDE_CODE, read_stated
 from tests.tools.values import ask
 
 
@@ -33,4 +33,4 @@ def test_its_session_is_in_the_metadata(metadata, session):
     ],
 )
 def test_its_safeguards_are_told_of_plan_mode(safeguards, is_planning):
-    assert read_stated(ask(safeguards=safeguards)).is_planning is is_planning
+    assert bool(CLAUDE_CODE.plan.read_field(ask(safeguards=safeguards).body)) is is_planning
