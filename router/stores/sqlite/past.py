@@ -132,7 +132,7 @@ class SqliteEntryReader:
     """Queries the ledger, opening it for each.
 
     Queries block: on an event loop, use a thread. Times are seconds since 1970. A caller's name limits a query to that caller.
-    Raises `StoreUnusable` without a readable ledger, and `AskedTooMuch` after a minute of the CPU's time, or a fifth of a second
+    Raises `StoreUnusable` without a readable ledger, and `AskedTooMuch` after a minute of CPU time, or a fifth of a second
     for a live page (turns, pages of sessions, one session, series).
     """
 
