@@ -12,16 +12,20 @@ from typing import get_args
 
 import yaml
 from packaging.requirements import Requirement
-from tables import REFERENCE
+from tables import REFERENCE, list_settings
 
 from adapters.simulated import Fault
-from router.cli import mcp_tools
+from router.cli import background, log_file, mcp_tools
 from router.cli.key_rights import RIGHTS
 from router.config.changes import FIXED
 from router.config.key_file import CallerSettings
+from router.config.models import Config
 from router.config.settings import field_notes
 from router.dialects import histories
+from router.edge import logins
+from router.jobs import webhooks
 from router.stores.sqlite.archive import ASIDE, PLAIN
+from router.telemetry import traces
 
 HERE = Path(__file__).resolve().parent
 _MARK = re.compile(r"(<!-- fact ([a-z-]+) -->)(.*?)(<!-- end -->)", re.DOTALL)
@@ -171,6 +175,30 @@ FACTS: Mapping[str, Callable[[], str]] = {
     "conversations": lambda: f"{histories.MAX_BYTES >> 20} MiB of text, up to four times that with what was parsed of it",
     **REFERENCE,
 }
+
+
+def default_of(path: str) -> str:
+    """The default of a setting, as a page writes a number."""
+    (found,) = (setting.default for setting in list_settings(Config) if setting.path == path)
+    return found.removesuffix(".0")
+
+
+STATED: Mapping[str, Callable[[], tuple[str, ...]]] = {
+    "run/metrics.md": lambda: (f"at most {traces.MAX_WAITING:,} requests",),
+    "run/privacy.md": lambda: (f"files of {log_file.MAX_BYTES // 10**6} MB",),
+    "run/service.md": lambda: (f"rotates at {log_file.MAX_BYTES // 10**6} MB",),
+    "run/teams.md": lambda: (f"for {logins.LOGIN_SECONDS // 3_600} hours",),
+    "run/webhooks.md": lambda: (f"for {webhooks.GIVE_UP_SECONDS / 3_600:g} hours",),
+    "use/background-jobs.md": lambda: (
+        f"up to {background.MOST_FILE_BYTES >> 10} KB",
+        f"may have {background.MOST_BYTES >> 20} MB",
+        f"{default_of('jobs.keep_hours')} hours after the job ends",
+    ),
+    "use/dashboard.md": lambda: (f"logged in for {logins.LOGIN_SECONDS // 3_600} hours",),
+    "use/log-and-stats.md": lambda: (f"rotated at {log_file.MAX_BYTES // 10**6} MB",),
+    "decide/speed.md": lambda: (f"up to {default_of('second_opinion.max_wait_seconds')} s for a [second opinion]",),
+}
+"""Limits and times that pages state in a sentence: too short for marks, so a test looks for them."""
 
 
 def fill(text: str) -> str:

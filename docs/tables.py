@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from router.cli import COMMANDS, GROUPS, RENAMED, fill_parser
+from router.cli import COMMANDS, GROUPS, fill_parser
+from router.cli.key_rights import RIGHTS
 from router.config import key_file, models
 from router.config.settings import field_notes, fields_of, inner_block
 from router.contract import errors
@@ -30,35 +31,34 @@ ANSWERS = {
     "x-request-id": "For OpenAI's SDKs: the target's id, or the one above.",
     "request-id": "For Anthropic's SDKs.",
     "x-tandem-tier": "The tier that served.",
-    "x-tandem-target": "The target that served; `queued` if a stream began before that was known.",
+    "x-tandem-target": "The target that served; `queued` if not yet known.",
     "x-tandem-because": "Why, in one ASCII sentence; failed attempts first.",
     "x-tandem-score": "Chance that the turn is a long task, 0 to 1.",
-    "x-tandem-overhead-ms": "Tandem's own milliseconds before the first upstream call.",
+    "x-tandem-overhead-ms": "Tandem's own milliseconds.",
     "x-tandem-replayed": "`true` for an answer repeated by `idempotency-key`.",
     "x-tandem-dropped": "What the request [lost](../decide/translation.md#what-is-dropped), or a budget's cap on the answer.",
-    "x-tandem-budget": "Spent share of the day's or month's budget, as in `0.82; left_usd=0.0899; period=day`.",
+    "x-tandem-budget": "Spent share of the budget: `0.82; left_usd=0.0899; period=day`.",
     "x-tandem-jobs": "Up to eight ended, uncollected jobs of the session: `resp_ab12=completed`.",
     "x-tandem-explain": "The decision as JSON, with `x-tandem-explain: full`.",
     "allow": "On a 405: the route's methods.",
     "www-authenticate": "On a 401: `Bearer`.",
-    "x-ratelimit-limit-requests": "The key's requests a minute, or the target's without keys; also `-remaining-`, `-reset-`, "
-    "`-tokens`.",
+    "x-ratelimit-limit-requests": "The key's or target's limit a minute; also `-remaining-`, `-reset-`, `-tokens`.",
     "anthropic-ratelimit-requests-limit": "On `/v1/messages`, also `-remaining`, `-reset` (a moment).",
 }
 EXITS = {
     "any": {
         0: "it did what was asked",
-        1: "it could not: missing, unreachable or refused",
-        2: "wrong usage, an old name that is gone, or a faulty config",
+        1: "it could not",
+        2: "wrong usage, or a faulty config",
         130: "Ctrl-C",
     },
     "check": {1: "something is to fix", 2: "`tandem serve` would refuse to start"},
     "connect --run, run": {126: "the command could not start", 127: "it was not found", "other": "the command's own"},
-    "delegate --wait, jobs": {1: "the job is missing, incomplete, failed or cancelled"},
+    "delegate --wait, jobs": {1: "the job is missing or not complete"},
     "eval": {1: "below `--min-auroc`"},
     "keys test": {1: "the key is refused"},
     "service status, status": {1: "no router answers"},
-    "stop": {1: "none runs, or it did not end within 15 minutes"},
+    "stop": {1: "none runs, or 15 minutes were not enough"},
 }
 COMMON = {
     "--config": ("--config FILE", "default: `$TANDEM_CONFIG`, `./config.yaml`, the running router's, the user's config "
@@ -68,11 +68,15 @@ COMMON = {
     "--key-env": ("--key-env NAME", "variable with your key for the router"),
     "--json": ("--json", "print JSON; what streams, a line per event"),
     "--since": ("--since WHEN", "`30m`, `2h`, `7d`, or a day: `2026-11-01` (default: all)"),
+    "--ledger": ("--ledger FILE", "read the ledger (default: `ledger.path`)"),
+    "--markdown": ("--markdown", "print Markdown"),
     "--yes": ("-y, --yes", "do not ask"),
     "--print": ("--print", "print what would be written"),
     "--no-ledger": ("--no-ledger", "write no record to disk"),
 }  # fmt: skip
 """Options of several commands, by what a command calls them."""
+SETTING_OF = {right.setting: right.setting for right in RIGHTS}
+"""Options of `tandem keys` that set what the key file says."""
 USUAL = ("--config", "--json")
 """Those that most commands take."""
 TABLES = {
@@ -160,7 +164,7 @@ def settings() -> str:
     parts = ["\n\n## Without a block", items(map(setting_row, blocks.pop("")))]
     for name, (block, *rows) in blocks.items():
         own = [setting for setting in rows if not setting.path.startswith(TARGETS)]
-        parts += [f"## `{name}`\n\n{block.note}", items(map(setting_row, own))]
+        parts += [f"## `{name}`", block.note if re.search(r"Absent|Off", block.note) else "", items(map(setting_row, own))]
         if len(own) < len(rows):
             of_target = [setting for setting in rows if setting.path.startswith(TARGETS)]
             parts += ["## Targets\n\nEach of `tiers.fast.targets[]` and `tiers.deep.targets[]`:"]
@@ -178,7 +182,7 @@ def kinds(registry: Mapping[str, type], attribute: str, prefix: str) -> str:
 
 
 def keys() -> str:
-    named = Setting("callers", "", "By name: letters, digits and `. _ @ + -`.")
+    named = Setting("callers", "", "By name (letters, digits, `._@+-`).")
     return items(map(setting_row, [named, *list_settings(key_file.CallerSettings, "callers.NAME.")]))
 
 
@@ -217,10 +221,11 @@ def plan_differences() -> str:
     parts = []
     for side, title in ((Side.REQUEST, "request"), (Side.ANSWER, "answer")):
         of_side = [row for row in DIFFERENCES if row.side is side]
+        whole = [f"{row.what[0].upper()}{row.what[1:]}." for row in of_side if not (row.headers and "header" in row.what)]
         names = sorted({name for row in of_side for name in row.headers.split()})
-        kept = f"Headers kept from the {title}: {', '.join(f'`{name}`' for name in names)}."
-        parts += [f"Of {title}s:", items([*(f"{row.what[0].upper()}{row.what[1:]}." for row in of_side), kept])]
-    return re.sub(r"\n{3,}", "\n\n", "\n\n".join(parts)) + "\n\n"
+        kept = f"Not passed on: {', '.join(f'`{name}`' for name in names)}."
+        parts += [f"\n\nOf {title}s:", items([*whole, kept])]
+    return re.sub(r"\n{3,}", "\n\n", "".join(parts))
 
 
 def metric_tables() -> str:
@@ -252,7 +257,10 @@ def event_tables() -> str:
 
 
 def span_attributes() -> str:
-    return items(f"`{row.name}` ({', '.join(row.spans)}): {row.meaning}" for row in genai.ATTRIBUTES)
+    """By the spans that have them."""
+    spans = dict.fromkeys(row.spans for row in genai.ATTRIBUTES)
+    rows = {of: items(f"`{row.name}`: {row.meaning}" for row in genai.ATTRIBUTES if row.spans == of) for of in spans}
+    return "".join(f"\n\nOn {', '.join(of)}:{listed}" for of, listed in rows.items()).replace("\n\n\n\n", "\n\n")
 
 
 def span_events() -> str:
@@ -302,7 +310,8 @@ def options_of(name: str) -> tuple[list[str], list[tuple[str, str]]]:
         if known is not None:
             common.append(known)
         else:
-            own.append((say_argument(action), say_help(action)))
+            setting = SETTING_OF.get(action.dest if name == "keys" else "")
+            own.append((say_argument(action), f"`{setting}`" if setting else say_help(action)))
     return common, own
 
 
@@ -323,7 +332,7 @@ def common_options() -> str:
     rows = [f"`{typed}`: {what}" for typed, what in COMMON.values()]
     for number, option in enumerate(COMMON):
         if option in USUAL:
-            rows[number] += f" Not for {', '.join(name for name in COMMANDS if option not in options_of(name)[0])}."
+            rows[number] += f". Not for {', '.join(name for name in COMMANDS if option not in options_of(name)[0])}."
     return items(rows)
 
 
@@ -337,7 +346,7 @@ def commands() -> str:
             common, own = options_of(name)
             named = [f"`{option}`" for option in common if option not in USUAL]
             takes = f" Takes {', '.join(named)}." if named else ""
-            parts += [f"### `tandem {name}`", f"{summary[0].upper()}{summary[1:]}.{takes}"]
+            parts += [f"### {name}", f"{summary[0].upper()}{summary[1:]}.{takes}"]
             parts += ["\n".join(f"- `{typed}`: {help_text}" for typed, help_text in own)] if own else []
     return "\n\n" + "\n\n".join(parts) + "\n\n"
 
@@ -370,6 +379,5 @@ REFERENCE: Mapping[str, Callable[[], str]] = {
     "common-options": common_options,
     "commands": commands,
     "exits": exits,
-    "old-commands": lambda: ", ".join(f"`tandem {old}` → `{new}`" for old, (new, _) in RENAMED.items()),
 }
 """Facts that only pages of the reference state."""

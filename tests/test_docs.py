@@ -49,13 +49,13 @@ def test_the_reference_names_everything_that_the_code_has(subtests):
     settings |= {
         setting.path.removeprefix("rules.") for listed in (*policies, *adapters) for setting in listed if not setting.is_block
     }
-    commands = {f"tandem {name}": tables.fill(name) for name in COMMANDS}
+    commands = {name: tables.fill(name) for name in COMMANDS}
     options = {option for parser in commands.values() for option in shown_options(parser)}
     columns = {name for table, of in tables.tables_of(tables.LEDGER).items() for name in (table, *of)}
     fields = {*tables.KeptDecision.__struct_fields__, *tables.Attempt.__struct_fields__, *tables.Line.__struct_fields__}
     names = {
         "config": settings | tables.POLICIES.keys() | tables.ADAPTERS.keys() | tables.models.SHIPPED_MODELS.keys(),
-        "cli": commands.keys() | options | {f"tandem {old}" for old in RENAMED},
+        "cli": commands.keys() | options,
         "http": tables.HEADERS.keys() | tables.ANSWERS.keys(),
         "errors": {code for code, *_ in tables.list_errors()},
         "metrics": {metric.name for metric in tables.METRICS} | {name for name, *_ in tables.list_events()},
@@ -66,6 +66,7 @@ def test_the_reference_names_everything_that_the_code_has(subtests):
         with subtests.test(page=page):
             told = set(re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", REFERENCE[page], flags=re.DOTALL)))
             told |= {word for text in told for word in re.split(r"[ ,{(]+", text)}
+            told |= set(re.findall(r"^### (\w+)$", REFERENCE[page], re.MULTILINE))
 
             assert known - told == set()
 
@@ -85,6 +86,14 @@ def test_every_fact_on_a_page_is_what_the_code_says(subtests):
     assert used == facts.FACTS.keys()
     with pytest.raises(KeyError):
         facts.fill("<!-- fact nobody-knows -->1<!-- end -->")
+
+
+def test_limits_and_times_on_pages_are_those_of_the_code(subtests):
+    for page, said in facts.STATED.items():
+        with subtests.test(page=page):
+            text = " ".join((ROOT / "docs" / page).read_text().split())
+
+            assert [words for words in said() if words not in text] == []
 
 
 def test_links_and_anchors_lead_somewhere(subtests):
@@ -288,13 +297,28 @@ def test_every_word_of_the_glossary_has_a_meaning_and_stands_in_order():
     assert words == sorted(words)
 
 
-def test_the_readme_names_every_override_and_both_commands():
+def test_the_readme_is_short_and_names_every_override_and_both_commands():
     readme = (ROOT / "README.md").read_text()
 
+    assert len(readme.split()) <= 650
     assert "make serve" in readme
     assert "make test" in readme
     for name in tables.HEADERS:
         assert name in readme
+
+
+def test_the_readme_states_the_figures_of_the_pages_that_it_links_to():
+    readme = (ROOT / "README.md").read_text()
+    savings, speed, translation = (
+        (ROOT / "docs" / "decide" / f"{name}.md").read_text() for name in ("savings", "speed", "translation")
+    )
+    clients = re.search(r"<!-- clients -->\n\n.*\n.*\n((?:\|.*\n)+)", translation)[1]
+
+    for page, figures in ((savings, ("52 of 55", "0.63", "95 %", "70 %")), (speed, ("1.0 ms", "3.2 ms", "0.04 ms"))):
+        for figure in figures:
+            assert figure in page
+            assert figure in readme
+    assert f"{len(clients.splitlines())} clients and SDKs" in readme
 
 
 def test_the_version_is_the_same_wherever_it_is_written():

@@ -73,9 +73,9 @@ class CallerSettings(Settings):
     admin: bool = False
     """May see, mark and cancel others' work, reload, read `/metrics`, use files and batches, run an agent."""
     requests_per_minute: Limit | None = None
-    """Requests in any minute; more get 429 `rate_limited`."""
+    """More get 429 `rate_limited`."""
     tokens_per_minute: Limit | None = None
-    """Tokens in any minute, of prompts and answers together."""
+    """Prompts and answers together."""
     in_flight: Limit | None = None
     """Requests at once."""
     may_delegate: bool = True
@@ -83,7 +83,7 @@ class CallerSettings(Settings):
     may_combine: bool = True
     """May have both tiers work on one task."""
     jobs_in_flight: Limit | None = None
-    """Background jobs at once; more get 429 `too_many_jobs`."""
+    """Background jobs at once."""
     daily_usd: Dollars | None = None
     """Spending a day. All its targets need a price."""
     monthly_usd: Dollars | None = None

@@ -1,12 +1,11 @@
 """The record of one admitted request, for the log and the ledger."""
 
-from collections.abc import Callable, Iterable
-from operator import attrgetter
+from collections.abc import Iterable
 from typing import NamedTuple, get_args, get_type_hints
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import fields
+from msgspec.structs import astuple, fields
 
 from router.contract.usage import Usage
 
@@ -39,7 +38,7 @@ class Attempt(Struct, frozen=True, omit_defaults=True):
     seconds: float
     """How long it took."""
     usage: Usage | None = None
-    """Tokens; `is_estimated` if unreported. Absent where nothing is billed."""
+    """Tokens; `is_estimated` if unreported."""
     cost_usd: float | None = None
     """0 where nothing is billed; absent if unknown."""
     billing: str | None = None
@@ -47,11 +46,11 @@ class Attempt(Struct, frozen=True, omit_defaults=True):
     list_usd: float | None = None
     """A plan's tokens at list price."""
     is_question: bool = False
-    """Only asked for an opinion or a look."""
+    """Asked for an opinion or a look."""
     is_look: bool = False
-    """Asked for a look (`combine.look`)."""
+    """Asked for a look."""
     pace: Pace | None = None
-    """Its speed, by model, which is learned from."""
+    """Its speed."""
 
 
 class Line(Struct, frozen=True, rename={"id": "request_id"}):
@@ -67,37 +66,37 @@ class Line(Struct, frozen=True, rename={"id": "request_id"}):
     caller: str
     """Who asked."""
     key: str | None
-    """The id of the caller's key, if keys are needed."""
+    """Id of the caller's key."""
     job: str | None
-    """The background job that it is an attempt of."""
+    """Its background job."""
     session: str | None
-    """The conversation it belongs to."""
+    """Its conversation."""
     turn_kind: str | None
     """ask, follow_up, tool_loop, side, compaction, subagent or prewarm."""
     client: str | None
-    """The client that was recognised."""
+    """The recognised client."""
     dialect: str
     """chat, responses, messages or completions."""
     model: str
-    """The name that was asked for."""
+    """As asked for."""
     streaming: bool
     """Whether a stream was asked for."""
     outcome: str
     """How it ended."""
     status: int
-    """HTTP status that the caller saw; 499 if it left first."""
+    """As the caller saw it; 499 if it left."""
     error: str | None
     """Error code."""
     tier: str | None
-    """Of the target that served or was tried last, else the tier decided on."""
+    """Served, tried last, or decided on."""
     target: str | None
-    """The one that served or was tried last."""
+    """Served or tried last."""
     because: str | None
     """The decision in one sentence."""
     score: float | None
-    """Chance that the turn was a long task."""
+    """Chance of a long task."""
     overhead_ms: float
-    """Tandem's own time before the target was called."""
+    """Tandem's own time."""
     ttft_ms: float | None
     """From arrival to the first token."""
     duration_ms: float
@@ -105,23 +104,23 @@ class Line(Struct, frozen=True, rename={"id": "request_id"}):
     tokens_per_second: float | None
     """How fast the answer was written."""
     input_tokens: int | None
-    """Tokens of the prompt, with cached ones."""
+    """With cached ones."""
     cached_tokens: int | None
-    """Those read from the provider's cache."""
+    """Read from the provider's cache."""
     output_tokens: int | None
-    """Tokens of the answer, with reasoning ones."""
+    """With reasoning ones."""
     reasoning_tokens: int | None
     """Those of reasoning."""
     tokens_estimated: bool | None
-    """Whether the target reported no usage."""
+    """The target reported no usage."""
     cost_usd: float | None
     """Of all attempts; NULL where one is unknown."""
     attempts: int
     """Number of targets called; in the ledger, a list of them."""
     billing: str | None = None
-    """`plan` where the caller's plan paid for all tokens, `mixed` for some."""
+    """`plan` if that paid for all tokens, `mixed` for some."""
     list_usd: float | None = None
-    """A plan's tokens at list price, which is part of no cost."""
+    """A plan's tokens at list price."""
     combined: str | None = None
     """What both tiers did for the task."""
 
@@ -130,10 +129,15 @@ _COUNTED = "attempts"
 COLUMNS = tuple(name for name in Line.__struct_fields__ if name != _COUNTED)
 LINE_FIELDS = (*COLUMNS, _COUNTED)
 """What `read_line` takes, in its order."""
-values_of: Callable[[Line], tuple[object, ...]] = attrgetter(*COLUMNS)
-"""A line's values, in the order of the columns."""
+_COUNTED_AT = Line.__struct_fields__.index(_COUNTED)
 _NAMES = {field.name: field.encode_name for field in fields(Line)}
 _READ = tuple(_NAMES[name] for name in LINE_FIELDS)
+
+
+def values_of(line: Line) -> tuple[object, ...]:
+    """A line's values, in the order of the columns."""
+    values = astuple(line)
+    return values[:_COUNTED_AT] + values[_COUNTED_AT + 1 :]
 
 
 def read_line(values: Iterable[object]) -> Line | None:
@@ -163,9 +167,8 @@ class Entry(Struct, frozen=True):
     answer_text: str | None = None
     person_text: str | None = None
     """What the person typed. Kept in memory only, and in the decision if the config keeps texts."""
-    places: bytes | None = None
-    """Places of an ask's words in the table of weights, packed by `contract.features`. The ledger keeps the newest turns' in a
-    table of their own."""
+    places: tuple[int, ...] | None = None
+    """Places of an ask's words in the table of weights. The ledger keeps the newest turns' in a table of their own."""
 
 
 class PastCall(NamedTuple):

@@ -101,7 +101,7 @@ class TandemError(Exception):
 
 
 class RequestError(TandemError, status=400, code="invalid_request"):
-    """The request is invalid; the message says where. Correct it."""
+    """The message says what to correct."""
 
 
 class BadRequest(RequestError):
@@ -109,7 +109,7 @@ class BadRequest(RequestError):
 
 
 class NotAllowed(BadRequest, code="not_allowed"):
-    """A field that would redirect the call, or that only the operator may set."""
+    """A field that only the operator may set."""
 
 
 class UnknownOverride(BadRequest, code="unknown_override"):
@@ -121,7 +121,7 @@ class TooDeep(BadRequest, code="too_deep"):
 
 
 class ResponseForgotten(BadRequest, code="previous_response_not_found"):
-    """That response is not kept for this caller. Send the whole conversation."""
+    """Not kept for this caller. Send the whole conversation."""
 
 
 class InBackground(BadRequest):
@@ -140,7 +140,7 @@ class TooManyLanes(BadRequest, code="websocket_stream_limit_reached"):
 
 
 class SocketTooOld(BadRequest, code="websocket_connection_limit_reached"):
-    """A WebSocket ends after an hour. Open another, with the whole conversation."""
+    """A WebSocket ends after an hour. Open another."""
 
 
 class Interrupted(BadRequest, code="interrupted"):
@@ -148,23 +148,23 @@ class Interrupted(BadRequest, code="interrupted"):
 
 
 class ThreadUnsupported(BadRequest, code="thread_unsupported_request"):
-    """Message threads do not support this. Send the whole conversation without `thread`."""
+    """Threads lack this. Send the whole conversation without `thread`."""
 
 
 class ThreadMismatch(BadRequest, code="thread_fingerprint_mismatch"):
-    """`system` or `tools` differ from those the thread was created with."""
+    """`system` or `tools` differ from the thread's."""
 
 
 class Misfit(BadRequest, code="misfit"):
-    """No target of the requested tier, or of any, can serve this request."""
+    """No target of the requested tier, or any, can serve it."""
 
 
 class TooLong(Misfit, code="context_length_exceeded"):
-    """The prompt is too long for every target. Clients compact on this."""
+    """The prompt is too long for every target. Compact it."""
 
 
 class Unauthorized(RequestError, status=401, code="unauthorized"):
-    """The router's key is missing, malformed, unknown, expired or revoked."""
+    """The router's key is missing, wrong, expired or revoked."""
 
     def __init__(self) -> None:
         # Claude Code shows only "Not logged in" for words that name the header of Anthropic's own keys.
@@ -175,11 +175,11 @@ class Unauthorized(RequestError, status=401, code="unauthorized"):
 
 
 class CallerKey(RequestError, status=401, code="caller_key"):
-    """The target needs the caller's own key, or rejected it."""
+    """The target needs your own key, or rejected it."""
 
 
 class Forbidden(RequestError, status=403, code="forbidden"):
-    """`Host` is not a loopback name, or another web page asks."""
+    """`Host` is not loopback, or another web page asks."""
 
 
 class NotPermitted(RequestError, status=403, code="not_permitted"):
@@ -195,15 +195,15 @@ class UnknownModel(NotFound, code="model_not_found"):
 
 
 class ItemForgotten(NotFound, code="item_not_found"):
-    """That item is not kept for this caller. Send the item itself."""
+    """Not kept for this caller. Send the item itself."""
 
 
 class JobGone(NotFound, code="job_not_found"):
-    """No such job of this caller: deleted, expired or never created."""
+    """Deleted, expired, or never this caller's."""
 
 
 class ThreadForgotten(NotFound, code="thread_not_found"):
-    """That message is not kept for this caller. Start a new thread."""
+    """Not kept for this caller. Start a new thread."""
 
 
 class WrongMethod(RequestError, status=405, code="method_not_allowed"):
@@ -219,23 +219,23 @@ class BodyTimeout(RequestError, status=408, code="body_timeout"):
 
 
 class IdempotencyMismatch(RequestError, status=409, code="idempotency_mismatch"):
-    """The key was used for a different request. Use a new one."""
+    """Used for a different request. Use a new key."""
 
 
 class BodyTooLarge(RequestError, status=413, code="body_too_large"):
-    """The body is over `limits.max_body_bytes`, or a compressed one expands too much."""
+    """Over `limits.max_body_bytes`, or expands too much."""
 
 
 class WrongMediaType(RequestError, status=415, code="unsupported_media_type"):
-    """The body is not JSON in UTF-8, or has an unknown compression."""
+    """Not JSON in UTF-8, or unknown compression."""
 
 
 class UpgradeRequired(RequestError, status=426, code="upgrade_required"):
-    """No WebSocket: too many are open, or the handshake is invalid. Use HTTP."""
+    """Too many WebSockets, or an invalid handshake. Use HTTP."""
 
 
 class RateLimited(RequestError, status=429, code="rate_limited"):
-    """The key's limit or share is reached, or too many wrong keys came. Wait for `retry-after`."""
+    """A limit of the key, or too many wrong keys. Wait for `retry-after`."""
 
     def __init__(self, message: str, *, retry_after_seconds: float | None = None, left: tuple[Left, ...] = ()) -> None:
         super().__init__(message, retry_after_seconds=retry_after_seconds)
@@ -243,15 +243,15 @@ class RateLimited(RequestError, status=429, code="rate_limited"):
 
 
 class BudgetSpent(RequestError, status=429, code="budget_spent"):
-    """The budget is spent until `retry-after`; without it, the request exceeds the whole budget."""
+    """Spent until `retry-after`; without that, the request exceeds the whole budget."""
 
 
 class BudgetHeld(BudgetSpent, code="budget_held"):
-    """The rest of the budget is held for running requests. Wait for `retry-after`."""
+    """The rest is held for running requests. Wait for `retry-after`."""
 
 
 class TooManyJobs(RequestError, status=429, code="too_many_jobs"):
-    """Too many background jobs, or on disk, or of this caller. Wait for `retry-after`."""
+    """Too many background jobs. Wait for `retry-after`."""
 
 
 class HeadersTooLarge(RequestError, status=431, code="headers_too_large"):
@@ -263,25 +263,25 @@ class Superseded(RequestError, status=499, code="superseded"):
 
 
 class Unavailable(TandemError, status=503, code="unavailable"):
-    """The router is overloaded or shutting down. Try again."""
+    """Overloaded or shutting down. Try again."""
 
     is_retryable = True
 
 
 class JobsUnavailable(Unavailable, code="jobs_unavailable"):
-    """Background jobs cannot be stored or read now; running ones continue."""
+    """Background jobs cannot be stored or read now. Try again."""
 
 
 class StoreUnavailable(Unavailable, code="store_unavailable"):
-    """A store that this needs is unavailable. Try again."""
+    """A store is unavailable. Try again."""
 
 
 class TiersBusy(Unavailable, status=429, code="tiers_busy"):
-    """Every target that could serve this is busy. Try again."""
+    """Every target that could serve is busy. Try again."""
 
 
 class InProgress(Unavailable, status=409, code="in_progress"):
-    """A request with the same `Idempotency-Key` is still running. Try again."""
+    """The same `Idempotency-Key` is still running. Try again."""
 
 
 class InternalFault(TandemError):
@@ -313,7 +313,7 @@ class UpstreamTimeout(UpstreamError, status=504, code="upstream_timeout"):
 
 
 class UpstreamQueued(UpstreamTimeout, code="upstream_queued"):
-    """The target did not begin within the wait, and another was asked."""
+    """The target did not begin in time; another was asked."""
 
 
 class Sent(NamedTuple):
@@ -325,7 +325,7 @@ class Sent(NamedTuple):
 
 
 class UpstreamRefused(UpstreamError, code="upstream_refused"):
-    """The target answered with an error, which is passed on."""
+    """The target's error, passed on."""
 
     used_up: UsedUp | None = None
     """Until when the caller's plan refuses, if it is one."""
@@ -355,7 +355,7 @@ class UpstreamRefused(UpstreamError, code="upstream_refused"):
 
 
 class UpstreamLoading(UpstreamError, status=503, code="upstream_loading"):
-    """The target is loading its model. Others serve until then."""
+    """The target is loading its model. Try again."""
 
     def __init__(self, target: str, words: str, *, retry_after_seconds: float | None = None) -> None:
         retry_after_seconds = 2.0 if retry_after_seconds is None else retry_after_seconds  # polled by then
@@ -385,7 +385,7 @@ class UpstreamModel(UpstreamBarred, code="upstream_model"):
 
 
 class UpstreamMalformed(UpstreamError, code="upstream_malformed"):
-    """The target's success was not an answer: a web page, or other JSON."""
+    """The target's answer was a web page or other JSON."""
 
 
 class UpstreamCut(UpstreamError, code="upstream_cut"):

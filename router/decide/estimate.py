@@ -191,8 +191,12 @@ def price_redo(fast: Projection, deep: Projection, rates: FailureRates, preferen
         return Redo(quick_rate, long_rate, seconds, long_seconds - seconds, 0.0, 0.0, turns)
     deep_usd = deep.usd
     long_deep_usd = deep_usd + deep.usd_slope
-    usd = max(0.0, (deep_usd - fast.usd) * money)
-    long_usd = max(long_deep_usd, (long_deep_usd - fast.usd - fast.usd_slope) * money)
+    usd = (deep_usd - fast.usd) * money
+    if usd < 0.0:
+        usd = 0.0
+    long_usd = (long_deep_usd - fast.usd - fast.usd_slope) * money
+    if long_usd < long_deep_usd:
+        long_usd = long_deep_usd
     return Redo(quick_rate, long_rate, seconds, long_seconds - seconds, usd, long_usd - usd, turns)
 
 

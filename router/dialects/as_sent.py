@@ -43,7 +43,7 @@ DIFFERENCES = (
     ),
     Difference(
         Side.REQUEST,
-        "`accept-encoding` is `identity`, and a compressed body is sent uncompressed",
+        "bodies are sent uncompressed, with `accept-encoding: identity`",
         "the model, the usage and the limits are read on the way",
         "accept-encoding content-encoding",
     ),
@@ -65,7 +65,7 @@ DIFFERENCES = (
     ),
     Difference(
         Side.REQUEST,
-        "`model` in the body",
+        "a name of Tandem's as `model` becomes the target's",
         "a name of Tandem's (`auto`, `deep`, a target) becomes the target's model; a fast target always gets its own",
     ),
     Difference(
@@ -80,7 +80,7 @@ DIFFERENCES = (
     ),
     Difference(
         Side.REQUEST,
-        "a conversation that continues by a response id is sent whole, unless the plan has that response",
+        "a conversation that continues another target's response is sent whole",
         "another target may have written a part of it",
     ),
     Difference(
@@ -90,12 +90,12 @@ DIFFERENCES = (
     ),
     Difference(
         Side.REQUEST,
-        "on a socket, a prewarm (`generate: false`) is answered here, so the first turn of a thread continues nothing",
+        "on a socket, a prewarm (`generate: false`) is answered here",
         "which target takes a turn is decided when its words are known",
     ),
     Difference(
         Side.REQUEST,
-        "the plan's socket opens with the first turn that goes there, with the headers of that turn and without compression",
+        "the plan's socket opens with its first turn, uncompressed",
         "Tandem has a socket of its own to the plan for each thread",
     ),
     Difference(
@@ -106,17 +106,17 @@ DIFFERENCES = (
     ),
     Difference(
         Side.ANSWER,
-        "on a socket, the plan's headers of a handshake or of HTTP come as `response.metadata`, and its limits as their event",
+        "on a socket, the plan's headers come as `response.metadata`, its limits as their event",
         "the client's own handshake is over by then",
     ),
     Difference(
         Side.ANSWER,
-        "on a socket, `metadata` of `response.created` has `x-tandem-*`, too",
+        "on a socket, `metadata` of `response.created` has `x-tandem-*`",
         "its answers have no headers",
     ),
     Difference(
         Side.ANSWER,
-        "a 401 closes the socket, and for 30 seconds handshakes with that login get the 401",
+        "a 401 closes the socket, and handshakes get it for 30 seconds",
         "clients refresh a login when a handshake is refused",
     ),
     Difference(
@@ -127,7 +127,7 @@ DIFFERENCES = (
     ),
     Difference(
         Side.ANSWER,
-        "`x-tandem-*` is added, and the request's id is there as `x-request-id` and `request-id`",
+        "`x-tandem-*`, `x-request-id` and `request-id` are added",
         "clients read either",
     ),
     Difference(
@@ -139,7 +139,7 @@ DIFFERENCES = (
     Difference(Side.ANSWER, "comments (`: heartbeat`) where a stream is silent for 10 seconds", "readers of streams skip them"),
     Difference(
         Side.ANSWER,
-        "if the plan cannot be reached, or is silent for too long, the error is Tandem's",
+        "an unreachable or silent plan is Tandem's error",
         "there is no answer to pass on",
     ),
 )

@@ -102,7 +102,7 @@ def _find_only_model(raw: bytes) -> re.Match[bytes] | None:
     one. Searching from the end is twice as fast.
     """
     offset = raw.rfind(_KEY)
-    if raw.rfind(_KEY, 0, offset) >= 0 or raw.rfind(_ESCAPED_LETTER) >= 0:
+    if raw.rfind(_KEY, 0, offset) >= 0 or (raw.find(b"\\") >= 0 and raw.rfind(_ESCAPED_LETTER) >= 0):
         return None
     return _VALUE.match(raw, offset)
 

@@ -77,7 +77,7 @@ def _take_windows(raw: bytes, size: int) -> list[bytes]:
 
 
 def _weigh(text: bytes) -> float:
-    if text.rfind(b"\\u") >= 0:
+    if text.find(b"\\") >= 0 and text.rfind(b"\\u") >= 0:
         text = _ESCAPE.sub(lambda escape: chr(int(escape[1], 16)).encode("utf-8", "replace"), text)
     # Most of a text is small letters: the rest is counted in a fraction of the time.
     others = text.translate(_KINDS, _LOWER)

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from router.contract.caller import Caller, SessionKey
 from router.contract.clock import CLOCK
 from router.contract.exchange import Exchange, Handler
-from router.contract.facts import AttemptEnded, Decided, Fact, FirstByte, Settled, StateRefused
+from router.contract.facts import AttemptEnded, Decided, Fact, FirstByte, Recorded, Settled, StateRefused
 from router.contract.request import Overrides, RequestView
 from router.contract.session import NOBODY, SessionSnapshot, SessionState, Wish
 from router.contract.signals import Alias, SessionPosition, Turn
@@ -43,6 +43,8 @@ class SessionMemory:
         self._known, self._clock = KnownSessions(store, clock or CLOCK.trusted), clock or time.time
         self.tokens = tokens or TurnTokens()
         self._sessions, self._is_shared = self._known.sessions, store.is_shared
+        self._ended: dict[SessionKey, float] = {}
+        """Sessions to store, with the end of their last request."""
 
     turn_of = staticmethod(read_turn)
 
@@ -88,7 +90,12 @@ class SessionMemory:
     def handlers(self) -> Mapping[type[Fact], Handler]:
         if self._is_shared:
             return {FirstByte: self._share_answer, StateRefused: self._note_refused, Settled: self._share_end}
-        return {FirstByte: self._note_answer, StateRefused: self._note_refused, Settled: self._note_end}
+        return {
+            FirstByte: self._note_answer,
+            StateRefused: self._note_refused,
+            Settled: self._note_end,
+            Recorded: self._store_ended,
+        }
 
     def _note_answer(self, exchange: Exchange, begun: FirstByte) -> None:
         """New hidden state in the session's next request will be this target's.
@@ -127,7 +134,7 @@ class SessionMemory:
         self._sessions.update(session.key, step, session.state, session.replaces)
 
     def _note_end(self, exchange: Exchange, settled: Settled) -> None:
-        """A full answer leaves the conversation warm at its target. The session is stored once per request."""
+        """A full answer leaves the conversation warm at its target."""
         decided, ended = exchange.last(Decided), exchange.last(AttemptEnded)
         if decided is None:
             return
@@ -140,13 +147,22 @@ class SessionMemory:
             is_shorter = session.messages < session.state.messages
             step = methodcaller("with_warm", target.name, tokens, until, is_shorter=is_shorter, at=now)
             self._sessions.update(session.key, step, session.state, session.replaces)
-        self._sessions.store(session.key, now)
+        self._ended[session.key] = now
+
+    def _store_ended(self, *_: object) -> None:
+        """Store each session once for all its requests that are recorded together."""
+        if self._ended:
+            ended, self._ended = self._ended, {}
+            for key, at in ended.items():
+                self._sessions.store(key, at)
 
     def _share_end(self, exchange: Exchange, settled: Settled) -> None:
         self._note_end(exchange, settled)
         decided = exchange.last(Decided)
-        if decided is not None and not decided.view.is_streaming:
-            _confirm(exchange, self._sessions.store(decided.session.key, self._clock()))
+        if decided is not None:
+            written = self._sessions.store(decided.session.key, self._ended.pop(decided.session.key))
+            if not decided.view.is_streaming:
+                _confirm(exchange, written)
 
     def note_objections(self, decided: Decided) -> None:
         """The answer to this request ends with deep's objections, which the next turn may point back at."""
@@ -176,6 +192,7 @@ class SessionMemory:
         return say_tier(line.tier)
 
     async def close(self) -> None:
+        self._store_ended()
         await self._known.close()
 
 

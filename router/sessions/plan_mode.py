@@ -17,8 +17,8 @@ from router.sessions.clients import BY_NAME
 from router.sessions.clients.client import PlanMarks
 from router.sessions.marks import mark_turn
 
-_LOOK_BACK, _LOOK_BACK_IN_BLOCKS, _QUICK_LOOK = 2_000, 100, 2
-"""Messages. A client states its mode where that begins; one that adds blocks repeats it."""
+_LOOK_BACK, _LOOK_BACK_IN_BLOCKS, _QUICK_LOOK = (slice(None, -1 - most, -1) for most in (2_000, 100, 2))
+"""Messages, newest first. A client states its mode where that begins; one that adds blocks repeats it."""
 _PLAN = "plan"
 _OWN_ROLES = ("system", "developer")
 
@@ -93,17 +93,19 @@ def read_phase(view: RequestView, turn: Turn, state: SessionState) -> PlanPhase 
     return PlanPhase.EDITING if before.has_edited and is_same else PlanPhase.ACCEPTED
 
 
-def is_planning(view: RequestView, marks: PlanMarks, look_back: int = _QUICK_LOOK) -> bool | None:
+def is_planning(view: RequestView, marks: PlanMarks, look_back: slice = _QUICK_LOOK) -> bool | None:
     """Whether its client plans, by its newest messages; None where they say nothing."""
     if marks.planners:
         return view.system.startswith(marks.planners)
     if marks.read_field is not None and (said := marks.read_field(view.body)) is not None:
         return said
-    items, messages = view.conversation.items, view.conversation.messages
-    for index in range(len(items))[: -1 - look_back : -1]:
+    conversation = view.conversation
+    items, messages = conversation.items, conversation.messages
+    for index in range(len(items))[look_back]:
         role = items[index].get("role")  # type: ignore[union-attr]  # objects, or refused before
         if role == "user":
-            if not marks.block_tag or (len(messages[index].texts) == 1 and not messages[index].results):
+            message = messages[index]
+            if (len(message.texts) == 1 and not message.results) or not marks.block_tag:
                 continue
         elif role not in _OWN_ROLES:
             continue

@@ -24,7 +24,6 @@ from router.contract.facts import (
     Replayed,
     Settled,
 )
-from router.contract.features import pack_places
 from router.contract.request import RequestView
 from router.contract.signals import Turn
 from router.contract.usage import Usage
@@ -212,13 +211,13 @@ def _read_calls(exchange: Exchange) -> tuple[list[Attempt], float | None, tuple[
     )
 
 
-def _places_of(decision: Decision) -> bytes | None:
+def _places_of(decision: Decision) -> tuple[int, ...] | None:
     """None for words that only point back at another turn: they teach nothing."""
     features = decision.signals.features
     if features is None or not features.has_task or decision.turn.kind not in _BEGINS:
         return None
     looks = decision.opinions.looks
-    return None if looks is not None and looks.points_back else pack_places(features.pieces)
+    return None if looks is not None and looks.points_back else features.pieces
 
 
 def _text(raw: bytes) -> str:

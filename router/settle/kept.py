@@ -38,58 +38,57 @@ class KeptDecision(Struct, frozen=True, omit_defaults=True):
     decided_by: str
     """`estimate`, `rule_out`, or the policy that insisted."""
     prompt_tokens: int
-    """Prompt length by which it was decided."""
+    """Prompt length assumed."""
     usd_per_second: float
     """What a second was worth."""
     insists: tuple[tuple[str, Insist], ...] = ()
-    """Policies that insisted: pairs of policy and opinion, strongest first."""
+    """Pairs of policy and opinion, strongest first."""
     ruled_out: tuple[tuple[str, RuleOut], ...] = ()
     """Targets that could not serve, likewise."""
     leans: tuple[tuple[str, Lean], ...] = ()
-    """Evidence, likewise: log-odds that add up to `score`."""
+    """Evidence, likewise: log-odds of `score`."""
     skipped: tuple[Skipped, ...] = ()
     """Policies that failed."""
     spill: tuple[str, ...] = ()
-    """Targets of the other tier for a failed attempt."""
+    """The other tier's targets."""
     prompt_tokens_exact: bool = False
-    """Whether the prompt was counted."""
+    """Counted, not estimated."""
     prompt_tokens_range: tuple[int, int] | None = None
     """Bounds, if an exact count was late."""
     config: str = ""
     """Fingerprint of the config."""
     weights: str = ""
-    """Fingerprint of the classifier's weights."""
+    """Fingerprint of the weights."""
     second_opinion: SecondOpinion | None = None
-    """Target asked, outcome, worth, expected cost."""
+    """Target, outcome, worth, expected cost."""
     combining: str = ""
     """`plan`, `look:auto` or `plan,look:always`."""
     look: LookEnd | None = None
     """Deep's look: target, end, objections, seconds, cost."""
     look_before: str = ""
-    """Objections to the previous turn: `acted on` or `waved off`."""
+    """`acted on` or `waved off`: earlier objections."""
     edits: int = 0
-    """Earlier calls of the turn that changed a file."""
+    """Earlier calls that changed a file."""
     shadow: Mapping[str, float] = {}
-    """Plans used too quickly, and the share of list price applied."""
+    """Plans used too quickly, with the share of list price."""
     fast: Projection | None = None
-    """Cheapest open fast target: name, wait; seconds and USD if quick, and more if long; price known; learned ratios; quick
-    cold seconds."""
+    """Cheapest fast target: name, wait; seconds and USD if quick, more if long; price known; ratios; cold seconds."""
     deep: Projection | None = None
-    """The cheapest open deep target, likewise."""
+    """Cheapest deep target, likewise."""
     redo: Redo | None = None
-    """Cost of a wrong first answer: chances, seconds and USD likewise; turns learned from, their subject."""
+    """Cost of a wrong first answer: chances, seconds, USD; turns learned from, subject."""
     redo_factor: float = 0.0
     """Version 2 only, instead of `redo`."""
     has_other_fast: bool = False
-    """Whether a second fast target was open."""
+    """A second fast target was open."""
     because: str | None = None
-    """The sentence, where the column adds failures."""
+    """Without failures, which the column adds."""
     person_text: str | None = None
-    """What was typed; with `ledger.keep_text`."""
+    """With `ledger.keep_text`."""
     dropped: tuple[str, ...] = ()
-    """What the request lost on its way."""
+    """What the request lost."""
     queued: tuple[tuple[str, float], ...] = ()
-    """Targets without room, and seconds waited for each."""
+    """Targets without room, and seconds waited."""
 
 
 _facts_of = attrgetter(
@@ -116,17 +115,20 @@ def keep_decision(
 ) -> str:
     """`because` is the column's sentence."""
     weighing = decision.weighing or weighing_of(decision)
-    kept = KeptDecision(  # type: ignore[misc]  # mypy cannot know where the facts end
+    said = decision.because
+    # By position, in field order: names would take longer than the rest.
+    kept = KeptDecision(  # type: ignore[call-arg]  # mypy cannot know where the facts end
         _VERSION,
         *_facts_of(decision),
-        fast=weighing.fast,
-        deep=weighing.deep,
-        redo=weighing.redo,
-        has_other_fast=weighing.has_other_fast,
-        because=decision.because if decision.because != because else None,
-        person_text=decision.turn.person_text if keeps_text else None,
-        dropped=dropped,
-        queued=queued,
+        weighing.fast,
+        weighing.deep,
+        weighing.redo,
+        0.0,
+        weighing.has_other_fast,
+        said if said != because else None,
+        decision.turn.person_text if keeps_text else None,
+        dropped,
+        queued,
     )
     return _encode(kept).decode()
 

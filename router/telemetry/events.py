@@ -141,22 +141,22 @@ def server_started(*, url: str, config: str, targets: int, simulated: bool, took
 
 
 def worker_started(*, pid: int, took_ms: float) -> None:
-    """One of several workers serves."""
+    """A worker serves."""
     _log.info("worker.started", pid=pid, took_ms=round(took_ms, 1))
 
 
 def worker_ended(*, worker: int, pid: int, reason: str) -> None:
-    """A worker ended unexpectedly; another takes its place."""
+    """A worker ended unexpectedly and is replaced."""
     _log.error("worker.ended", worker=worker, pid=pid, reason=reason)
 
 
 def valkey_restarted() -> None:
-    """The workers' Valkey server was started again, without what it held."""
+    """The workers' Valkey server was restarted, empty."""
     _log.error("valkey.restarted")
 
 
 def valkey_failed(*, reason: str) -> None:
-    """The workers' Valkey server ended and cannot be started now."""
+    """The workers' Valkey server cannot be started."""
     _log.error("valkey.failed", reason=reason)
 
 
@@ -177,43 +177,43 @@ def config_warned(*, warning: str) -> None:
 
 
 def policy_switched_off(*, policy: str, source: str, why: str) -> None:
-    """A policy of your own failed, and is off until a reload."""
+    """Your policy failed: off until a reload."""
     _log.warning("policy.switched_off", policy=policy, source=source, why=why)
 
 
 def config_reloaded(*, changed: Sequence[str], needs_restart: Sequence[str], before: str, fingerprint: str) -> None:
-    """The config was read again: `changed`, `needs_restart`."""
+    """The config was reloaded: `changed`, `needs_restart`."""
     waits = list(needs_restart)
     _log.info("config.reloaded", changed=list(changed), needs_restart=waits, before=before, fingerprint=fingerprint)
 
 
 def config_kept(*, source: str, faults: Sequence[str]) -> None:
-    """The changed config has faults; the old one stays in use."""
+    """The changed config has faults: the old one stays."""
     _log.error("config.kept", config=source, faults=list(faults))
 
 
 def secrets_reloaded(*, changed: Sequence[str]) -> None:
-    """A value in `.env` or the certificate was changed."""
+    """A changed `.env` or certificate is in use."""
     _log.info("secrets.reloaded", changed=list(changed))
 
 
 def keys_reloaded(*, changed: Sequence[str], callers: int, keys: int) -> None:
-    """The key file was changed and is in use."""
+    """The changed key file is in use."""
     _log.info("keys.reloaded", changed=list(changed), callers=callers, keys=keys)
 
 
 def keys_kept(*, faults: Sequence[str]) -> None:
-    """The changed key file cannot be used; the old keys stay."""
+    """The changed key file has faults: the old keys stay."""
     _log.error("keys.kept", faults=list(faults))
 
 
 def key_revoked(*, key: str | None, waiting_jobs: int = 0, running_jobs: int = 0, sockets: int = 0, feeds: int = 0) -> None:
-    """Work was ended because its key was revoked or has expired."""
+    """Work of a revoked or expired key was ended."""
     _log.info("key.revoked", key=key, waiting_jobs=waiting_jobs, running_jobs=running_jobs, sockets=sockets, feeds=feeds)
 
 
 def keys_lost(*, after_seconds: float) -> None:
-    """The key file is missing: no key works until it is back."""
+    """The key file is missing: no key works."""
     _log.error("keys.lost", after_seconds=round(after_seconds))
 
 
@@ -250,7 +250,7 @@ def key_refused(*, key: str | None, reason: str) -> None:
 
 
 def page_file_missing(*, name: str) -> None:
-    """The live page lacks a file: the installation may be damaged."""
+    """The dashboard lacks a file."""
     _log.warning("page.file_missing", name=_printable(name[:100]))
 
 
@@ -265,12 +265,12 @@ def connections_refused(*, address: str, limit: int, refused: int) -> None:
 
 
 def accept_paused(*, connections: int, handles: int) -> None:
-    """New connections wait for free file handles: raise `ulimit -n` or `LimitNOFILE=`."""
+    """Too few file handles: raise `ulimit -n` or `LimitNOFILE=`."""
     _log.warning("accept.paused", connections=connections, handles=handles)
 
 
 def memory_exceeded(*, used_mb: int, limit_mb: int) -> None:
-    """Memory is over `limits.max_memory_mb`: new requests get 503."""
+    """Over `limits.max_memory_mb`: new requests get 503."""
     _log.warning("memory.exceeded", used_mb=used_mb, limit_mb=limit_mb)
 
 
@@ -285,27 +285,27 @@ def policy_skipped(*, policy: str, reason: str) -> None:
 
 
 def target_misconfigured(*, target: str, code: str, fault: str, words: str) -> None:
-    """A target's key, credit, region or model needs fixing (`fault`)."""
+    """A target's key, credit, region or model is wrong (`fault`)."""
     _log.error("target.misconfigured", target=target, code=code, fault=fault, words=words)
 
 
 def window_learned(*, target: str, tokens: int, configured: int) -> None:
-    """A target reported its context window: set `window_tokens`."""
+    """A target reported its window: set `window_tokens`."""
     _log.warning("window.learned", target=target, tokens=tokens, configured=configured)
 
 
 def queue_formed(*, target: str, seconds: float) -> None:
-    """Requests wait for a target's quota; `seconds` is expected."""
+    """Requests wait for a target's quota."""
     _log.info("queue.formed", target=target, seconds=seconds)
 
 
 def caller_limited(*, caller: str, limit: str, seconds: float) -> None:
-    """A caller has reached a limit, for `seconds`."""
+    """A caller reached a limit, for `seconds`."""
     _log.info("caller.limited", caller=caller, limit=limit, seconds=seconds)
 
 
 def socket_refused(*, target: str, reason: str, seconds: float) -> None:
-    """A target refused a WebSocket; HTTP is used for `seconds`."""
+    """A target refused a WebSocket: HTTP for `seconds`."""
     _log.warning("socket.refused", target=target, reason=reason, seconds=seconds)
 
 
@@ -320,22 +320,22 @@ def ledger_failed(*, reason: str, lost: int) -> None:
 
 
 def ledger_uncopied(*, reason: str, rows: int) -> None:
-    """Rows will never be in `shared.postgres`: `too old` or `refused`."""
+    """Rows that `shared.postgres` never gets: `too old`, `refused`."""
     _log.error("ledger.uncopied", reason=reason, rows=rows)
 
 
 def store_failed(*, reason: str, lost: int) -> None:
-    """A response could not be written or read; it stays in memory."""
+    """A response stays in memory: its file failed."""
     _log.error("store.failed", reason=reason, lost=lost)
 
 
 def responses_lost(*, count: int) -> None:
-    """Responses with `store: true` could not be stored in the shared database."""
+    """Responses could not be stored in the shared database."""
     _log.error("responses.lost", count=count)
 
 
 def store_lost(*, store: str, reason: str) -> None:
-    """A shared store is unavailable; requests are served without it."""
+    """A shared store is unavailable."""
     _log.error("store.lost", store=store, reason=reason)
 
 
@@ -345,27 +345,27 @@ def store_back(*, store: str, seconds: float) -> None:
 
 
 def store_refused(*, store: str, reason: str, count: int) -> None:
-    """A shared store refused a command, such as for full memory (`OOM`)."""
+    """A shared store refused a command (`OOM`: full memory)."""
     _log.error("store.refused", store=store, reason=reason, count=count)
 
 
 def pulse_ignored(*, reason: str, count: int) -> None:
-    """Messages between routers were ignored: `version`, `unreadable`, `too_large`."""
+    """Ignored messages between routers, by reason."""
     _log.warning("pulse.ignored", reason=reason, count=count)
 
 
 def clock_differs(*, store: str, seconds: float) -> None:
-    """A shared store's clock is ahead of this machine's (negative: behind)."""
+    """A shared store's clock is ahead by this much."""
     _log.warning("clock.differs", store=store, seconds=seconds)
 
 
 def value_unreadable(*, store: str, kind: str) -> None:
-    """A shared store has something else under our key: use another `prefix`."""
+    """A shared store's key holds something else: use another `prefix`."""
     _log.warning("store.value_unreadable", store=store, kind=kind)
 
 
 def jobs_failed(*, reason: str) -> None:
-    """Background jobs could not be written; new ones are refused until it works."""
+    """Background jobs could not be written; new ones are refused."""
     _log.error("jobs.failed", reason=reason)
 
 
@@ -375,7 +375,7 @@ def job_accepted(*, job: str, tier: str, session: str | None) -> None:
 
 
 def job_started(*, job: str, attempt: int) -> None:
-    """A background job is being served; `attempt` counts tries."""
+    """A background job is being served."""
     _log.info("job.started", job=job, attempt=attempt)
 
 
@@ -386,12 +386,12 @@ def job_ended(*, job: str, state: str) -> None:
 
 
 def store_migrating(*, file: str, before: int, version: int, megabytes: int) -> None:
-    """A large file of an older Tandem is being migrated."""
+    """A large older file is being migrated."""
     _log.info("store.migrating", file=file, before=before, version=version, megabytes=megabytes)
 
 
 def store_migrated(*, file: str, before: int, version: int, copy: str) -> None:
-    """A file of an older Tandem was migrated; `copy` is the old one."""
+    """An older file was migrated, and kept as `copy`."""
     _log.info("store.migrated", file=file, before=before, version=version, copy=copy)
 
 
@@ -406,12 +406,12 @@ def store_compacted(*, file: str, megabytes: int) -> None:
 
 
 def store_clock_leapt(*, file: str, days: int) -> None:
-    """The clock is a week ahead: nothing is deleted by age yet."""
+    """The clock is a week ahead: nothing is deleted yet."""
     _log.warning("store.clock_leapt", file=file, days=days)
 
 
 def clock_leapt(*, seconds: float) -> None:
-    """The time leapt by over a minute; nothing expires until it lasted a day."""
+    """The time leapt; nothing expires for a day."""
     _log.warning("clock.leapt", seconds=round(seconds, 1))
 
 
@@ -421,17 +421,17 @@ def budget_near(*, caller: str, period: str, spent_usd: float, limit_usd: float)
 
 
 def budget_spent(*, caller: str, period: str, spent_usd: float, limit_usd: float) -> None:
-    """A request was refused for its caller's budget."""
+    """A request was refused for its budget."""
     _log.warning("budget.spent", caller=caller, period=period, spent_usd=spent_usd, limit_usd=limit_usd)
 
 
 def alert_unsent(*, kind: str, subject: str, state: str, reason: str) -> None:
-    """A message did not reach `alerts.webhook`; it is not sent again."""
+    """A message did not reach `alerts.webhook`."""
     _log.warning("alert.unsent", kind=kind, subject=subject, state=state, reason=reason)
 
 
 def webhook_given_up(*, event_id: str, job: str, kind: str, tries: int, reason: str) -> None:
-    """A webhook could not be delivered; `tandem jobs list` shows it."""
+    """A webhook could not be delivered."""
     _log.warning("webhook.given_up", event_id=event_id, job=job, kind=kind, tries=tries, reason=reason)
 
 
@@ -455,16 +455,16 @@ def place_of(error: Exception) -> str:
 
 
 def task_failed(*, task: str, error: Exception, again_in_seconds: float) -> None:
-    """A bug ended a lasting task; it is started again."""
+    """A bug ended a task, which is restarted."""
     kind, where = type(error).__name__, place_of(error)
     _log.error("task.failed", task=task, kind=kind, where=where, again_in_seconds=again_in_seconds)
 
 
 def loop_stalled(*, seconds: float, step: str, where: str, stalls: int) -> None:
-    """The event loop was held up, by `step` at `where`; `stalls` counts."""
+    """The event loop was held up by `step` at `where`."""
     _log.warning("loop.stalled", seconds=round(seconds, 3), step=step, where=where, stalls=stalls)
 
 
 def fault_caught(*, request_id: str, kind: str, where: str) -> None:
-    """A bug in Tandem; `where` is a line of code."""
+    """A bug in Tandem, at `where`."""
     _log.error("fault.caught", request_id=request_id, kind=kind, where=where)

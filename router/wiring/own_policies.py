@@ -181,7 +181,7 @@ class Guarded:
         if not self._judges:
             return ()
         try:
-            return cast("Policy", self._policy).judge(request, signals)
+            return cast("Policy", self._policy).judge(request, signals) or ()
         except Exception as error:
             self._switch_off(f"{type(error).__name__}: {error}")
             raise  # so that this decision names it

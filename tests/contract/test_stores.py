@@ -345,6 +345,7 @@ async def test_two_memories_on_one_store_lose_nothing_of_what_either_was_told(ve
 
     await asyncio.gather(*map(refuse, range(40)))
     for memory in memories:
+        memory._store_ended()
         await memory._known.sessions.close()
 
     state = (await look(SessionMemory(store), view)).state

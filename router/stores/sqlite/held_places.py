@@ -7,7 +7,7 @@ import sqlite3
 from collections import deque
 from itertools import chain
 
-from router.contract.features import HASHING
+from router.contract.features import HASHING, pack_places
 from router.stores.sqlite.rows import transaction
 
 _KEPT_TURNS = 100
@@ -32,7 +32,7 @@ _FORGET_MANY = f"""
     )
 """  # noqa: S608  a number
 _UNTAUGHT = "SELECT request_id FROM misjudged WHERE places IS NULL AND should_be != ''"
-_Places = tuple[str, float, str, bytes]
+_Places = tuple[str, float, str, tuple[int, ...]]
 
 
 class HeldPlaces:
@@ -41,7 +41,7 @@ class HeldPlaces:
     def __init__(self) -> None:
         self._of: dict[str, deque[_Places]] = {}
 
-    def add(self, request_id: str, at: float, caller: str, places: bytes) -> None:
+    def add(self, request_id: str, at: float, caller: str, places: tuple[int, ...]) -> None:
         held = self._of.get(caller)
         if held is None:
             while len(self._of) >= _MAX_CALLERS:
@@ -64,14 +64,15 @@ class HeldPlaces:
         if not newest:
             return
         with transaction(database):
-            written = {row[0] for row in chain.from_iterable(held) if database.execute(_INSERT, row).rowcount > 0}
+            rows = ((*row, pack_places(places)) for *row, places in chain.from_iterable(held))
+            written = {row[0] for row in rows if database.execute(_INSERT, row).rowcount > 0}
             database.execute(_TEACH, (HASHING,))
             database.execute(_FORGET_OLD, (max(newest) - _KEPT_SECONDS,))
             database.execute(_FORGET_MANY)
-        for rows in list(self._of.values()):
-            last = max((place for place, row in enumerate(list(rows), 1) if row[0] in written), default=0)
+        for turns in list(self._of.values()):
+            last = max((place for place, row in enumerate(list(turns), 1) if row[0] in written), default=0)
             for _ in range(last):  # rows are written in order: one without a row before others is deleted
-                rows.popleft()
+                turns.popleft()
 
     def _look(self) -> list[list[_Places]]:
         """Copies: the loop may add meanwhile."""

@@ -24,6 +24,10 @@ TARGET = {name: part for name, part in SCHEMA["$defs"]["TargetSettings"].items()
 """A target, without what `options` holds for each adapter."""
 
 
+TIERS = "".join(f"  {tier}: {{targets: [{{name: {tier}-one, adapter: simulated}}]}}\n" for tier in ("fast", "deep"))
+"""What a page leaves out where it shows other settings."""
+
+
 def errors_in(text: str) -> list[str]:
     content = json.loads(json.dumps(parse(text, "test"), default=str))  # YAML's dates are text to an editor
     return [f"{'.'.join(map(str, error.absolute_path))}: {error.message}" for error in CHECK.iter_errors(content)]
@@ -40,7 +44,8 @@ def test_every_config_of_the_docs_is_valid(subtests):
     texts = {str(path): path.read_text() for path in [ROOT / "config.yaml", *(ROOT / "docs").rglob("config*.yaml")]}
     for page in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
         blocks = re.findall(r"```yaml\n(.*?)```", page.read_text(), re.DOTALL)
-        texts |= {f"{page.name} {number}": block for number, block in enumerate(blocks)}
+        whole = (block if re.search(r"^tiers:", block, re.MULTILINE) else f"{block}tiers:\n{TIERS}" for block in blocks)
+        texts |= {f"{page.name} {number}": block for number, block in enumerate(whole)}
 
     assert len(texts) > 12
     for name, text in texts.items():

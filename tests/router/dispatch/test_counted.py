@@ -19,7 +19,7 @@ from tests.tools.values import make_view
 
 WORDS = 'let the loop return early if `items` is empty, else sort() them by "name";\n\t0x1F größer 漢字'.split(" ")
 LEAST, MOST = 1, 60
-STREAMS, WHOLE = 200, 40
+STREAMS, WHOLE = 60, 40
 BRIDGED, BRIDGED_WHOLE = 25, 16
 """Fewer: a bridge reads every frame, and estimates nothing."""
 HEAD = (("content-type", "text/event-stream"),)

@@ -22,7 +22,6 @@ from router.contract.facts import (
     Read,
     Settled,
 )
-from router.contract.features import unpack_places
 from router.contract.opinions import Lean, Opinions
 from router.contract.usage import Usage
 from router.contract.words import Outcome, Tier, TurnKind
@@ -304,7 +303,7 @@ def test_a_wait_after_a_failed_attempt_leaves_the_overhead_as_it_was():
     assert json.loads(entry.decision)["queued"] == [["sage", 1.0]]
 
 
-def places_of(text: str | None, kind: TurnKind = TurnKind.ASK, *, points_back: bool = False) -> bytes | None:
+def places_of(text: str | None, kind: TurnKind = TurnKind.ASK, *, points_back: bool = False) -> tuple[int, ...] | None:
     signals = make_signals(text=text, kind=kind)
     opinions = Opinions(leans=(("learned", Lean(0.5, "continues a long task", names_turn=True, points_back=points_back)),))
     decision = make_decision(signals=signals, turn=signals.turn, opinions=opinions)
@@ -314,7 +313,7 @@ def places_of(text: str | None, kind: TurnKind = TurnKind.ASK, *, points_back: b
 def test_where_a_person_asked_for_something_the_places_of_the_words_are_kept():
     words = "fix the typo in the banner"
 
-    assert unpack_places(places_of(words)) == make_signals(text=words).features.pieces
+    assert places_of(words) == make_signals(text=words).features.pieces
 
 
 @pytest.mark.parametrize(

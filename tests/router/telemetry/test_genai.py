@@ -13,7 +13,8 @@ PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "metrics.md"
 
 def test_the_reference_lists_every_name_with_its_spans_and_no_other():
     text = PAGE.read_text()
-    rows = dict(re.findall(r"^- `([a-z_.]+)` \(([a-z, ]+)\):", text, re.MULTILINE))
+    listed = re.findall(r"^On ([a-z, ]+):\n\n((?:- .+\n)+)", text, re.MULTILINE)
+    rows = {name: spans for spans, names in listed for name in re.findall(r"^- `([a-z_.]+)`:", names, re.MULTILINE)}
     events = re.findall(r"^- `(tandem\.[a-z_.]+)` \(`", text, re.MULTILINE)
 
     assert rows == {known.name: ", ".join(known.spans) for known in genai.ATTRIBUTES}

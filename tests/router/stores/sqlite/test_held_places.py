@@ -20,6 +20,7 @@ from tests.tools.kept import ANN, BOB, explain_shortly, make_entry, open_entries
 from tests.tools.running import read_entries
 
 DAY = 86_400.0
+PLACES = (int.from_bytes(b"1234", "little"),)
 
 
 @pytest.fixture
@@ -37,7 +38,7 @@ def read_places(path) -> list[tuple]:
 
 
 async def test_the_places_of_a_turn_are_kept_next_to_its_row_and_none_where_it_has_none(store, tmp_path):
-    store.append(make_entry("req_1", places=b"1234"))
+    store.append(make_entry("req_1", places=PLACES))
     store.append(make_entry("req_2"))
     await store.close()
 
@@ -50,8 +51,8 @@ async def test_places_are_kept_of_the_newest_100_turns_of_each_caller(tmp_path):
     for numbers in (range(60), range(60, 111)):
         store = open_entries(tmp_path / "a.db", failures)
         for number in numbers:
-            store.append(make_entry(f"req_{number}", places=b"1234"))
-        store.append(make_entry(f"ann_{numbers[0]}", ANN, places=b"1234"))
+            store.append(make_entry(f"req_{number}", places=PLACES))
+        store.append(make_entry(f"ann_{numbers[0]}", ANN, places=PLACES))
         await store.close()
 
     assert failures == []
@@ -62,7 +63,7 @@ async def test_places_are_kept_of_the_newest_100_turns_of_each_caller(tmp_path):
 async def test_places_stay_in_memory_until_one_of_their_turns_is_marked(store, tmp_path):
     path = tmp_path / "a.db"
     for number in range(3):
-        store.append(make_entry(f"req_{number}", places=b"1234"))
+        store.append(make_entry(f"req_{number}", places=PLACES))
     await store.sync()
     assert read_places(path) == []
     turn = SqliteEntryReader(path).find_beginning("req_1")
@@ -72,14 +73,14 @@ async def test_places_stay_in_memory_until_one_of_their_turns_is_marked(store, t
     assert judged.teaches
     assert [marked.places for marked in SqliteEntryReader(path).read_marks().turns] == [b"1234"]
     assert [name for name, _, _ in read_places(path)] == ["req_0", "req_1", "req_2"]
-    store.append(make_entry("req_3", places=b"1234"))
+    store.append(make_entry("req_3", places=PLACES))
     await store.keep_places()
     assert [name for name, _, _ in read_places(path)] == ["req_0", "req_1", "req_2", "req_3"], "each once"
 
 
 async def test_places_of_a_caller_who_was_forgotten_are_not_written_any_more(store, tmp_path):
     for name, caller in (("req_1", ANN), ("req_2", BOB)):
-        store.append(make_entry(name, caller, places=b"1234"))
+        store.append(make_entry(name, caller, places=PLACES))
     await store.sync()
 
     await asyncio.to_thread(forget_caller, tmp_path / "a.db", ANN)
@@ -90,15 +91,15 @@ async def test_places_of_a_caller_who_was_forgotten_are_not_written_any_more(sto
 
 async def test_places_of_many_callers_are_bounded(store, tmp_path):
     for number in range(102):
-        store.append(make_entry(f"req_{number}", Caller(f"c{number}"), places=b"1234"))
+        store.append(make_entry(f"req_{number}", Caller(f"c{number}"), places=PLACES))
     await store.close()
 
     assert len(read_places(tmp_path / "a.db")) == 100
 
 
 async def test_places_of_yesterday_go_when_new_ones_come(store, tmp_path):
-    store.append(make_entry("req_1", at=time.time() - 1.1 * DAY, places=b"1234"))
-    store.append(make_entry("req_2", places=b"1234"))
+    store.append(make_entry("req_1", at=time.time() - 1.1 * DAY, places=PLACES))
+    store.append(make_entry("req_2", places=PLACES))
     await store.close()
 
     assert [name for name, _, _ in read_places(tmp_path / "a.db")] == ["req_2"]
@@ -109,7 +110,7 @@ async def test_places_of_yesterday_go_though_the_row_before_them_is_younger(stor
     now = time.time()
     # A long request came first and ended last, or the clock was ahead for a while.
     for name, hours in (("first", first_hours_ago), ("long", 27), ("new", 0)):
-        store.append(make_entry(name, at=now - hours * 3_600, places=b"1234"))
+        store.append(make_entry(name, at=now - hours * 3_600, places=PLACES))
     await store.close()
 
     assert [name for name, _, _ in read_places(tmp_path / "a.db")] == ["first", "new"]
@@ -118,7 +119,7 @@ async def test_places_of_yesterday_go_though_the_row_before_them_is_younger(stor
 async def test_no_places_are_kept_where_none_are_wanted(tmp_path):
     writer = SqliteWriter(tmp_path / "a.db", LEDGER, on_failure=lambda *_: None)
     store = SqliteEntries(writer, keep_days=30, explain=explain_shortly, fold=fold, keeps_places=False)
-    store.append(make_entry(places=b"1234"))
+    store.append(make_entry(places=PLACES))
     await store.close()
 
     assert read_places(tmp_path / "a.db") == []
@@ -128,11 +129,11 @@ async def test_no_places_are_kept_where_none_are_wanted(tmp_path):
 async def test_places_that_are_too_old_are_forgotten_with_their_turns(tmp_path):
     failures = []
     store = open_entries(tmp_path / "a.db", failures)
-    store.append(make_entry("old", at=time.time() - 400 * DAY, places=b"1234"))
-    store.append(make_entry("new", places=b"1234"))
+    store.append(make_entry("old", at=time.time() - 400 * DAY, places=PLACES))
+    store.append(make_entry("new", places=PLACES))
     await store.close()
     store = open_entries(tmp_path / "a.db", failures)
-    store.append(make_entry("newer", places=b"1234"))
+    store.append(make_entry("newer", places=PLACES))
     await store.close()
 
     assert [name for name, _, _ in read_places(tmp_path / "a.db")] == ["new", "newer"]
