@@ -89,6 +89,11 @@ TABLES = {
     "hour_calls": "calls of an hour, for plots",
     "settled": "earlier hours have sums",
     "stale_hours": "hours to sum again",
+    "turn_worth": "what each turn took, cost and saved; `sequence` is its first call",
+    "span_worth": "sums of `turn_worth` by hour and day",
+    "summed_spans": "hours and days that have such sums",
+    "stale_turns": "sessions to fold again",
+    "folded": "earlier calls are in `turn_worth`",
 }
 
 

@@ -24,6 +24,7 @@ from router.wiring.build import known_names
 from router.wiring.built import Built
 from router.wiring.panels import list_panels
 from tests.tools.edge import FakeRoad
+from tests.tools.page_configs import configs_on
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -113,12 +114,6 @@ def anchors_of(text: str) -> set[str]:
     return {re.sub(r"\s+", "-", re.sub(r"[^\w\s-]", "", heading.lower()).strip()) for heading in headings}
 
 
-TIERS = """
-tiers:
-  fast: {targets: [{name: quick, adapter: simulated}]}
-  deep: {targets: [{name: thorough, adapter: simulated}]}
-"""
-"""What a page leaves out where it shows other settings."""
 VALUES_OF = {
     "ALERTS_WEBHOOK": "https://hooks.example.com/1",
     "OTEL_EXPORTER_OTLP_HEADERS": "x-scope-orgid=team",
@@ -129,12 +124,11 @@ VALUES_OF = {
 
 def test_yaml_examples_are_good_configs(monkeypatch, subtests):
     for page in PAGES:
-        for number, block in enumerate(re.findall(r"```yaml\n(.*?)```", page.read_text(), re.DOTALL)):
+        for number, block in enumerate(configs_on(page)):
             for name in re.findall(r"env:([A-Z_]+)", block):
                 monkeypatch.setenv(name, VALUES_OF.get(name, f"whsec_{'x' * 32}"))
-            whole = block if re.search(r"^tiers:", block, re.MULTILINE) else f"{block}{TIERS}"
             with subtests.test(page=page.name, block=number):
-                assert check_config(whole, page.name, page.parent, known_names()).targets
+                assert check_config(block, page.name, page.parent, known_names()).targets
 
 
 EXAMPLES = [

@@ -12,9 +12,8 @@ from router.contract.combine import LookWhen
 from router.contract.past import CallSums, LookSums
 from router.contract.request import JsonObject
 from router.contract.words import Tier
-from router.past.savings import MAX_CALLS
 from router.past.worth import Redone
-from router.screen.figures import UNKNOWN, count, day_and_clock, duration, money, plural
+from router.screen.figures import UNKNOWN, count, duration, money, plural
 
 _TITLES = ("turns", "calls", "in", "out", "cost", "waited", "first")
 _KIND_TITLES = ("kind", "fast", "deep", "turns", "accepted", *(str(sign).replace("_", " ") for sign in Redone), "redone")
@@ -180,10 +179,7 @@ def _readable(stats: Any, *, is_markdown: bool) -> list[str]:
     lines += table(("", "cost", "time"), _compare(savings)) if savings["compared_calls"] else []
     ends = ", ".join(f"{stats[name]:,} {name}" for name in ("interrupted", "failed", "refused"))
     lines += [f"calls: {ends}", savings["sentence"]]
-    notes = [_NOTE] if savings["compared_calls"] else []
-    if not savings["complete"]:
-        notes.append(f"Savings are those of the newest {MAX_CALLS:,} calls, since {day_and_clock(savings['from'])}.")
-    return [*lines, *(["", *notes] if notes else [])]
+    return [*lines, *(["", _NOTE] if savings["compared_calls"] else [])]
 
 
 def _compare(savings: Any) -> list[list[str]]:

@@ -158,7 +158,7 @@ class TracesSettings(Settings):
 
 
 class AlertsSettings(Settings):
-    """Where to send word when something breaks, and when it works again."""
+    """Where alerts are sent, when a problem starts and when it ends."""
 
     webhook: str | None = None
     """As env:NAME: takes JSON with `text`, like Slack's."""

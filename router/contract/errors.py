@@ -132,7 +132,7 @@ class InBackground(BadRequest):
 
 
 class InvalidStreamId(BadRequest, code="invalid_stream_id"):
-    """`stream_id` is not a name."""
+    """`stream_id` must be 1 to 256 of `A-Z a-z 0-9 _ . -`."""
 
 
 class TooManyLanes(BadRequest, code="websocket_stream_limit_reached"):

@@ -1,5 +1,6 @@
 """Query results of the ledger: calls, turns, sessions and sums."""
 
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple, TypeVar
 
 from router.contract.entry import Line
@@ -59,13 +60,106 @@ class SpentCall(NamedTuple):
     decision: str | None = None
     """JSON. Left out of calls on fast within a turn."""
     id: str | None = None
-    """Left out of calls within a turn, as are score and reason."""
+    """Left out of calls within a turn, as is the score."""
     score: float | None = None
     at: float = 0.0
     client: str | None = None
     target: str | None = None
-    because: str | None = None
     list_usd: float | None = None
+    sequence: int = 0
+    """Its place in the ledger."""
+
+
+class TurnWorth(NamedTuple):
+    """What a turn took, cost and saved, as a row of the ledger's table of that name, which explains its columns."""
+
+    sequence: int
+    session: str | None
+    caller: str
+    client: str | None
+    target: str | None
+    at: float
+    begins_at: float
+    ends_at: float
+    idea: str
+    deep_target: str
+    redone: str
+    is_on_fast: bool
+    fast_seconds: float
+    fast_usd: float
+    turns: int
+    fast_turns: int
+    calls: int
+    fast_calls: int
+    compared: int
+    failed: int
+    refused: int
+    priced: int
+    unpriced: int
+    seconds: float
+    usd: float
+    list_usd: float
+    saved_seconds: float
+    saved_usd: float
+
+
+Fold = Callable[[Iterable[SpentCall], Mapping[str, Tier]], Iterator[TurnWorth]]
+"""Makes turns of calls in the order of the ledger, and of the right tiers of marked requests."""
+
+
+class WorthSums(NamedTuple):
+    """Sums of turns."""
+
+    turns: int
+    fast_turns: int
+    calls: int
+    fast_calls: int
+    compared: int
+    failed: int
+    refused: int
+    priced: int
+    unpriced: int
+    seconds: float
+    usd: float
+    list_usd: float
+    saved_seconds: float
+    saved_usd: float
+    marked: int
+    moved_up: int
+    asked_for_deep: int
+    asked_again: int
+    redone_seconds: float
+    redone_usd: float
+
+
+class TurnKindSums(NamedTuple):
+    """How turns that Tandem sent to fast ended, by what they were about and the pair of targets."""
+
+    idea: str
+    target: str
+    deep_target: str
+    turns: int
+    marked: int
+    moved_up: int
+    asked_for_deep: int
+    asked_again: int
+
+
+class TurnEvidence(NamedTuple):
+    """A turn behind a figure."""
+
+    request: str
+    at: float
+    caller: str
+    client: str | None
+    session: str | None
+    target: str | None
+    because: str | None
+    redone: str
+    seconds: float
+    usd: float
+    saved_seconds: float
+    saved_usd: float
 
 
 class LookSums(NamedTuple):

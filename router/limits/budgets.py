@@ -185,7 +185,7 @@ class Budgets:
                 kind, text = Trouble.BUDGET_SPENT, f"{whole} is used up until {full}"
             elif of_all.has_refused:
                 left = show_usd(limit - budget.spent)
-                text = f"{left} of {whole} is left, too little for the last request; it is full again at {full}"
+                text = f"{left} of {whole} is left, too little for the last request; it resets at {full}"
             since = budget.refused_since or budget.near_since or budget.span.begins
             hint = f"tandem keys set {name} --{budget.period.adjective}-usd AMOUNT"
             found.append(Notice(kind, name, since, f"{name}: {text}", hint))
@@ -200,7 +200,7 @@ class Budgets:
                 yield name, limits_of(budgets, self._rights_of(name))
 
     def _say_end(self, budget: Budget) -> str:
-        """When a budget is full again, in the time zone that it is counted in."""
+        """When a budget resets, in the time zone that it is counted in."""
         return f"{self._time_of(budget.span.ends):%Y-%m-%d %H:%M %Z}"
 
     def used_part(self, caller: str) -> float:
@@ -281,7 +281,7 @@ class Budgets:
             )
         seconds, left = max(1.0, budget.span.ends - self._now()), max(0, limit - budget.spent)
         told = f"{show_usd(left)} of {name} is left, and this request needs {needed}" if left else f"{name} is used up"
-        told = f"{told}. It is full again at {self._say_end(budget)}"
+        told = f"{told}. It resets at {self._say_end(budget)}"
         return BudgetSpent(told, retry_after_seconds=seconds)
 
     def _refuse_further(self, lacking: list[Limited], own: int, needed: str) -> TandemError:

@@ -46,7 +46,7 @@ def _read_sessions(ledger: SqliteEntryReader, asked: Query) -> JsonObject:
 def _read_sums(ledger: SqliteEntryReader, asked: Query) -> JsonObject:
     calls: list[Json] = [{**row._asdict()} for row in ledger.read_sums(asked.since, asked.caller)]
     savings = add_up(ledger, asked.since, asked.caller)
-    return {"calls": calls, "savings": savings.as_json(), "kinds": savings.kinds.as_json()}
+    return {"calls": calls, "savings": savings.as_json(), "kinds": savings.kinds_as_json()}
 
 
 def _read_looks(ledger: SqliteEntryReader, asked: Query) -> JsonObject:

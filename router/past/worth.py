@@ -7,12 +7,13 @@ redone adds nothing to all on deep: deep would have done it once. The figures of
 
 import functools
 import math
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from router.contract.entry import Line
-from router.contract.past import SpentCall
+from router.contract.past import SpentCall, TurnWorth, WorthSums
 from router.contract.request import JsonObject
 from router.contract.words import Outcome, Tier, TurnKind, Word
 from router.past.asked_again import is_asked_again
@@ -77,6 +78,12 @@ class Worth:
     refused: int = 0
     """Left out of everything else."""
 
+    @classmethod
+    def of(cls, sums: WorthSums) -> "Worth":
+        own = sums._asdict()
+        redone = {sign: count for sign in Redone if (count := own.pop(sign))}
+        return cls(known_saved_usd=own.pop("saved_usd"), redone=redone, **own)
+
     @property
     def saved_usd(self) -> float | None:
         """None where no price is known."""
@@ -112,7 +119,7 @@ class Worth:
         return {"turns": self.redone_turns, **self._show(self.redone_seconds, self.redone_usd), **by_sign}
 
     def _show(self, seconds: float, usd: float) -> JsonObject:
-        return {"seconds": round(seconds, 3), "usd": round(usd, 8) if self.has_money else None}
+        return {"seconds": round(seconds, 3) + 0.0, "usd": round(usd, 8) + 0.0 if self.has_money else None}
 
     def sentence(self) -> str:
         """`$2.10 and about 12 min less than all on deep; 3 turns were redone (4 min)`."""
@@ -195,7 +202,7 @@ class Turn:
 
     __slots__ = (
         *("ask", "is_persons", "is_on_fast", "is_chosen", "decided", "words", "idea", "deep_target", "ratio", "sign"),
-        *("calls", "failed", "refused", "unpriced", "fast_calls", "fast_priced", "deep_priced"),
+        *("calls", "failed", "refused", "unpriced", "fast_calls", "fast_priced", "deep_priced", "begins_at", "ends_at"),
         *("fast_seconds", "fast_usd", "deep_seconds", "deep_usd", "list_usd"),
     )
 
@@ -210,6 +217,7 @@ class Turn:
         self.deep_target = kept.deep.target if kept is not None and kept.deep is not None else ""
         self.ratio = _read_ratio(ask, kept)
         self.sign: Redone | None = None
+        self.begins_at = self.ends_at = ask.at
         self.calls = self.failed = self.refused = self.unpriced = self.fast_calls = self.fast_priced = self.deep_priced = 0
         self.fast_seconds = self.fast_usd = self.deep_seconds = self.deep_usd = self.list_usd = 0.0
 
@@ -264,31 +272,52 @@ class Turn:
             worth.redone_seconds += self.fast_seconds
             worth.redone_usd += self.fast_usd
 
-    def as_json(self) -> JsonObject:
-        """A line of the evidence for a figure."""
-        ask, (saved_seconds, saved_usd) = self.ask, self.saved()
-        return {
-            "request": ask.id,
-            "at": ask.at,
-            "caller": ask.caller,
-            "client": ask.client,
-            "session": ask.session,
-            "target": ask.target,
-            "because": ask.because,
-            "redone": str(self.sign) if self.sign is not None else None,
-            "seconds": round(self.fast_seconds, 3),
-            "usd": round(self.fast_usd, 8),
-            "saved_seconds": round(saved_seconds, 3),
-            "saved_usd": round(saved_usd, 8),
-        }
+    def reach(self, at: float) -> None:
+        """Note when a call arrived that belongs to it or speaks of it."""
+        self.begins_at, self.ends_at = min(self.begins_at, at), max(self.ends_at, at)
+
+    def as_row(self) -> TurnWorth:
+        ask, worth = self.ask, Worth()
+        self.add_to(worth)
+        has_kind = bool(self.idea) and self.is_persons and self.is_on_fast and self.is_chosen
+        return TurnWorth(
+            ask.sequence,
+            ask.session,
+            ask.caller,
+            ask.client,
+            ask.target,
+            ask.at,
+            self.begins_at,
+            self.ends_at,
+            self.idea if has_kind else "",
+            self.deep_target if has_kind else "",
+            str(self.sign) if self.sign is not None else "",
+            self.is_on_fast,
+            self.fast_seconds,
+            self.fast_usd,
+            worth.turns,
+            worth.fast_turns,
+            worth.calls,
+            worth.fast_calls,
+            worth.compared,
+            worth.failed,
+            worth.refused,
+            worth.priced,
+            worth.unpriced,
+            worth.seconds,
+            worth.usd,
+            worth.list_usd,
+            worth.saved_seconds,
+            worth.known_saved_usd,
+        )
 
 
 class Account:
     """Adds up calls in the order of the ledger. `end` is called for each turn once nothing can be added to it."""
 
-    def __init__(self, marks: Mapping[str, Tier], end: Callable[[Turn], None]) -> None:
+    def __init__(self, marks: Mapping[str, Tier], end: Callable[[Turn], None], sessions: int = MAX_SESSIONS) -> None:
         """`marks` are the right tiers of marked requests."""
-        self._marks, self._end = marks, end
+        self._marks, self._end, self._sessions = marks, end, sessions
         self._open: dict[tuple[str, str | None], Turn] = {}
 
     def add(self, call: SpentCall) -> None:
@@ -296,6 +325,7 @@ class Account:
         if word.goes_on and (turn := self._open.get((call.caller, call.session))) is not None:
             if not word.is_fast and turn.is_on_fast and turn.sign is None:
                 self._hear_move(turn, call)
+            turn.reach(call.at)
             turn.measure(call, word)
         else:
             self._begin(call, word)
@@ -322,11 +352,12 @@ class Account:
         if (before := self._open.pop(key, None)) is not None:
             if kept is not None:
                 self._hear(before, turn, kept)
+            before.reach(call.at)
             self._end(before)
         if turn.is_on_fast and self._marks.get(call.id or "") is Tier.DEEP:
             turn.sign = Redone.MARKED
         self._open[key] = turn
-        if len(self._open) > MAX_SESSIONS:
+        if len(self._open) > self._sessions:
             self._end(self._open.pop(next(iter(self._open))))
 
     def _hear(self, before: Turn, turn: Turn, kept: Kept) -> None:
@@ -348,10 +379,22 @@ class Account:
             turn.sign = Redone.ASKED_FOR_DEEP
 
 
+def fold(calls: Iterable[SpentCall], marks: Mapping[str, Tier]) -> Iterator[TurnWorth]:
+    ended: list[Turn] = []
+    account = Account(marks, ended.append, sys.maxsize)
+    for call in calls:
+        account.add(call)
+        if ended:
+            yield from (turn.as_row() for turn in ended)
+            ended.clear()
+    account.close()
+    yield from (turn.as_row() for turn in ended)
+
+
 def spend(line: Line, decision: str | None) -> SpentCall:
     """A call that has ended just now."""
     own = (line.caller, line.session, line.turn_kind, line.tier, line.outcome, line.duration_ms, line.cost_usd)
-    asked = (line.id, line.score, line.at, line.client, line.target, line.because, line.list_usd)
+    asked = (line.id, line.score, line.at, line.client, line.target, line.list_usd)
     return SpentCall(*own, lacks_cost(line), decision, *asked)
 
 

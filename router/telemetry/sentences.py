@@ -91,7 +91,7 @@ _SENTENCES: Mapping[str, str | Callable[[Fields], str]] = {
     "target.misconfigured": _say_misconfigured,
     "window.learned": "{target}: its context window is {tokens} tokens, not {configured}; set window_tokens to it",
     "queue.formed": "{target}: requests wait for its quota, the first for about {seconds} s",
-    "caller.limited": "{caller} has reached {limit}, and may come again in {seconds} s",
+    "caller.limited": "{caller} has reached {limit}, and may retry in {seconds} s",
     "socket.refused": "{target}: it refuses WebSockets ({reason}), so HTTP is used for {seconds:g} s",
     "tokens.uncounted": "tokens are estimated, since they cannot be counted exactly: {reason}",
     "ledger.failed": _say_ledger_failed,

@@ -42,7 +42,7 @@ def list_panels(built: Built, is_ready: Callable[[], bool], admission: Admission
     from router.edge.control.explain import Explanations
     from router.edge.control.login import Login
     from router.edge.control.panels import Health, Models, NoticesPanel, Reload, RevokedWork
-    from router.edge.control.savings import Looks, SavingsFigures
+    from router.edge.control.savings import SavingsFigures
     from router.edge.control.stats import Stats
     from router.edge.control.wrong import Wrong
     from router.jobs.panel import OutsideJobs, Responses
@@ -51,7 +51,6 @@ def list_panels(built: Built, is_ready: Callable[[], bool], admission: Admission
     from router.page.queries import LookingBack
     from router.page.race import Race
     from router.page.site import Site
-    from router.past.savings import add_up_groups
 
     house, state, ledger = built.house, built.house.state, built.ledger
     price_of, looks = partial(_find_price, house), build_looks(built)
@@ -61,7 +60,7 @@ def list_panels(built: Built, is_ready: Callable[[], bool], admission: Admission
         Models(house, admission),
         Explanations(house, state.entries),
         Stats(house, looks),
-        SavingsFigures(Looks(partial(add_up_groups, ledger)) if ledger is not None else None),
+        SavingsFigures(build_looks(built, in_groups=True)),
         NoticesPanel(built.notices),
         build_figures(built, looks),
         LiveFeed(house, is_ready, admission.logins, built.notices, built.others),
@@ -77,13 +76,15 @@ def list_panels(built: Built, is_ready: Callable[[], bool], admission: Admission
     )
 
 
-def build_looks(built: Built) -> "Looks | None":
-    """What was spent and saved since some moment; None without a ledger."""
+def build_looks(built: Built, *, in_groups: bool = False) -> "Looks | None":
+    """What was spent and saved since some moment, in total or by group too; None without a ledger."""
     from router.edge.control.savings import Looks
-    from router.past.savings import add_up
+    from router.past.savings import add_up, add_up_groups
 
     ledger = built.ledger
-    return Looks(lambda since, caller: add_up(ledger, since, caller).as_json()) if ledger is not None else None
+    if ledger is None:
+        return None
+    return Looks(partial(add_up_groups, ledger) if in_groups else lambda since, caller: add_up(ledger, since, caller).as_json())
 
 
 def build_figures(built: Built, looks: "Looks | None") -> "Figures":

@@ -1,6 +1,6 @@
 """Opens the stores that a config asks for. Which ones those are is decided here and nowhere else."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, TypeVar
 from router.config.load import LoadedConfig
 from router.contract.job import JobStore
 from router.contract.keys import digest_of
+from router.contract.past import SpentCall, TurnWorth
 from router.contract.shared import PostgresTerms
 from router.contract.spending import Span
 from router.contract.stores import EntryStore, ResponseStore, SessionStore, SharedUnusable, StoreUnusable
+from router.contract.words import Tier
 from router.jobs.jobs import Jobs, keep_in_memory
 from router.sessions.ended_jobs import EndedJobs
 from router.settle.kept import explain_row
@@ -67,9 +69,17 @@ def keep_entries(loaded: LoadedConfig, ledger: SqliteWriter | None) -> EntryStor
         keep_days=kept.keep_days,
         keeps_places=kept.keep_word_hashes,
         explain=explain_row,
+        fold=_fold,
         origin=shared.origin if shared is not None else None,
         is_forwarded=loaded.shared_postgres is not None,
     )
+
+
+def _fold(calls: Iterable[SpentCall], marks: Mapping[str, Tier]) -> Iterator[TurnWorth]:
+    """Loaded with the first rows: a router without any does not need it."""
+    from router.past.worth import fold
+
+    return fold(calls, marks)
 
 
 def open_responses(

@@ -26,12 +26,14 @@ from typing import NamedTuple
 from tests.bench.load import body_of, request_of
 from tests.bench.once import ONCE
 from tests.bench.processes import CONFIG, RESPONSES_CONFIG, start_tandem, start_upstream
+from tests.bench.upstream import PULL
 
 WARM, COUNTED = 6, 4
 SETTLE_SECONDS = 0.3
 """A row is written a little after its answer, and a server under callgrind takes fifty times as long for everything."""
 REPEATED = "600 B, repeated"
-CALLERS, ROUNDS = 16, 10
+CALLERS, ROUNDS, WARM_PIECES, PIECES = 16, 10, 64, 128
+FRAME_END = b"\n\n\r\n"
 
 
 class Burst(NamedTuple):
@@ -45,6 +47,8 @@ class Found(NamedTuple):
     kinds: dict[str, float]
     """Instructions of the loop's thread for one request of each kind, in thousands: the least of some counts."""
     burst: Burst
+    piece: float
+    """Instructions of the loop's thread for a piece of a stream, of sixteen that run together, in thousands."""
     helpers_us: dict[str, float]
     """CPU of helper processes for one request of each kind."""
 
@@ -73,7 +77,7 @@ def count_instructions(counted: int = COUNTED, only: Mapping[str, Collection[str
         folder = Path(name)
         upstream, upstream_port = start_upstream()
         try:
-            found, bursts, helpers = dict[str, float](), list[Burst](), dict[str, float]()
+            found, all_counts, helpers = dict[str, float](), list[Found](), dict[str, float]()
             for number, (config, all_kinds) in enumerate(cases().items()):
                 kinds = {name: all_kinds[name] for name in (all_kinds if only is None else only.get(config, ()))}
                 if not kinds:
@@ -82,8 +86,8 @@ def count_instructions(counted: int = COUNTED, only: Mapping[str, Collection[str
                 counts = _count(own, upstream_port, counted, kinds, config)
                 found |= counts.kinds
                 helpers |= counts.helpers_us
-                bursts.append(counts.burst)
-            return Found(found, bursts[0], helpers)
+                all_counts.append(counts)
+            return all_counts[0]._replace(kinds=found, helpers_us=helpers)
         finally:
             upstream.stop()
 
@@ -98,7 +102,7 @@ def _count(folder: Path, upstream_port: int, counted: int, kinds: dict[str, Iter
         f"--callgrind-out-file={out}",
     )
     process, port, _ = start_tandem(upstream_port, folder, config=config, before=(*valgrind, "-q"))
-    found, helpers, burst = dict[str, float](), dict[str, float](), Burst(0.0, 0.0)
+    found, helpers, burst, piece = dict[str, float](), dict[str, float](), Burst(0.0, 0.0), 0.0
     try:
         _control(process.child.pid, "-i", "on")
         for kind, requests in kinds.items():
@@ -111,10 +115,11 @@ def _count(folder: Path, upstream_port: int, counted: int, kinds: dict[str, Iter
                 helpers[kind] = (_helpers_ns(process.child.pid) - before) / counted / 1000
         if REPEATED in kinds:
             burst = _count_burst(process.child.pid, port, kinds[REPEATED], out)
+            piece = _count_piece(process.child.pid, port, upstream_port, out)
     finally:
         process.child.send_signal(signal.SIGKILL)
         process.stop()
-    return Found(found, burst, helpers)
+    return Found(found, burst, piece, helpers)
 
 
 def _count_burst(pid: int, port: int, requests: Iterator[bytes], out: Path) -> Burst:
@@ -130,6 +135,34 @@ def _count_burst(pid: int, port: int, requests: Iterator[bytes], out: Path) -> B
             _control(pid, *(("-d",) if is_counted else ("-z",)))
     loop, others = _read_threads(out)
     return Burst(loop / CALLERS / ROUNDS / 1000, others / CALLERS / ROUNDS / 1000)
+
+
+def _count_piece(pid: int, port: int, upstream_port: int, out: Path) -> float:
+    """Streams whose next token is made when the last one was read, so that each read of the router is one piece."""
+    with contextlib.ExitStack() as stack:
+        upstream, *callers = (
+            stack.enter_context(socket.create_connection(("127.0.0.1", of))) for of in (upstream_port, *[port] * CALLERS)
+        )
+        upstream.sendall(PULL)
+        for number, connection in enumerate(callers):
+            connection.sendall(request_of(body_of(600, tokens=1, pull=number)))
+            _read_to(connection, FRAME_END)
+        for rounds in (WARM_PIECES, PIECES):
+            _control(pid, "-z")
+            for _ in range(rounds):
+                upstream.sendall(bytes(range(CALLERS)))
+                for connection in callers:
+                    _read_to(connection, FRAME_END)
+        _control(pid, "-d")
+    return _read_threads(out)[0] / CALLERS / PIECES / 1000
+
+
+def _read_to(connection: socket.socket, end: bytes) -> None:
+    received = b""
+    while not received.endswith(end):
+        piece = connection.recv(65_536)
+        assert piece, received
+        received += piece
 
 
 def _helpers_ns(pid: int) -> int:
@@ -194,6 +227,9 @@ def main() -> int:
     for kind, thousands in found.kinds.items():
         helped = f"  helper processes {us:,.0f} µs" if (us := found.helpers_us[kind]) else ""
         print(f"{kind:36} {thousands:9,.0f} thousand  {thousands / found.kinds[REPEATED]:6.2f}{helped}")
+    print(
+        f"{f'relayed piece, {CALLERS} streams':36} {found.piece:9,.1f} thousand  {found.piece / found.burst.loop:6.4f} of the loop's request"
+    )
     loop, others = found.burst
     print(f"{f'600 B, {CALLERS} callers: the loop':36} {loop:9,.0f} thousand")
     print(f"{f'600 B, {CALLERS} callers: other threads':36} {others:9,.0f} thousand  {others / loop:6.2f} of the loop")

@@ -1,8 +1,8 @@
 """A ledger of a million rows: how long each question of the page and the commands takes, and what its indexes cost the writer.
 
-`python -m tests.bench.large_ledger` writes such a file in a new folder, migrates it, adds up its hours as a router does in the
-background, and prints the figures, in CPU time. `--file` keeps it
-for another run, `--rows` makes it smaller. The same rows come out of the same seed.
+`python -m tests.bench.large_ledger` writes such a file in a new folder, migrates it, adds up its hours and turns as a router
+does in the background, and prints the figures, in CPU time. `--file` keeps it for another run, `--rows` makes it smaller. The
+same rows come out of the same seed.
 """
 
 import argparse
@@ -21,12 +21,14 @@ from router.contract.past import TurnsAsked
 from router.contract.stores import AskedTooMuch
 from router.contract.words import Outcome, Tier, TurnKind
 from router.page.queries import SPANS
-from router.past.savings import add_up
+from router.past.savings import add_up, add_up_groups
+from router.past.worth import fold
 from router.stores.sqlite.files import connect, create_private
 from router.stores.sqlite.hours import settle_next
 from router.stores.sqlite.migrate import prepare
 from router.stores.sqlite.past import SqliteEntryReader
 from router.stores.sqlite.schemas import LEDGER
+from router.stores.sqlite.turn_worth import settle_turns
 
 BEFORE_INDEXES = 5
 """The schema before the page's indexes."""
@@ -120,8 +122,9 @@ def list_questions(path: Path) -> dict[str, Callable[[], object]]:
         "tandem stats --since 1d": lambda: (reader.read_sums(day), add_up(reader, day)),
         "tandem stats": lambda: (reader.read_sums(0.0), add_up(reader, 0.0)),
     }
-    questions["sums of tandem stats"] = lambda: reader.read_sums(0.0)
-    questions["sums of tandem stats --since 1d"] = lambda: reader.read_sums(day)
+    for name, since in {"all": 0.0, "30d": now - 30 * 86_400.0, "7d": now - 7 * 86_400.0, "1d": day}.items():
+        questions[f"savings {name}"] = partial(add_up_groups, reader, since)
+        questions[f"savings {name} of a caller"] = partial(add_up_groups, reader, since, "caller-3")
     for span, (step, steps) in {**SPANS, "90d": (86_400.0, 90)}.items():
         questions[f"series {span}"] = partial(reader.read_series, now, step, steps, None)
         questions[f"series {span} of a caller"] = partial(reader.read_series, now, step, steps, "caller-3")
@@ -142,10 +145,10 @@ def time_question(question: Callable[[], object]) -> tuple[float, float, str]:
 
 
 def settle_all(path: Path) -> float:
-    """Add up all hours. Returns the seconds of CPU."""
+    """Add up all hours and turns. Returns the seconds of CPU."""
     began = time.process_time()
     with contextlib.closing(connect(path)) as database:
-        while settle_next(database, time.time()):
+        while settle_next(database, time.time()) or settle_turns(database, fold, time.time()):
             pass
     return time.process_time() - began
 
@@ -185,7 +188,7 @@ def main() -> None:
             database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         grown = indexed.stat().st_size - before
         print(f"migrated in {time.perf_counter() - began:.1f} s with its copy; {before / 1e6:.0f} MB + {grown / 1e6:.0f} MB")
-        print(f"added up its hours in {settle_all(indexed):.1f} s of CPU")
+        print(f"added up its hours and turns in {settle_all(indexed):.1f} s of CPU")
         for name, question in list_questions(indexed).items():
             first, median, note = time_question(question)
             print(f"{name:34} first {first:7.1f} ms  median {median:7.1f} ms  {note}")

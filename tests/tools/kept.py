@@ -16,6 +16,7 @@ from router.contract.shared import PostgresTerms, SharedTerms, ValkeyTerms
 from router.contract.stores import ResponseStore, StoredResponse
 from router.contract.words import Dialect, Outcome, Tier, TurnKind
 from router.past.rows import Call, Kept
+from router.past.worth import fold
 from router.stores.memory.responses import MemoryResponses
 from router.stores.shared import Shared
 from router.stores.sqlite.entries import SqliteEntries
@@ -121,7 +122,7 @@ def make_response(
 
 def open_entries(path: Path, failures: Failures, keep_days: int = 30, **more) -> SqliteEntries:
     writer = SqliteWriter(path, LEDGER, on_failure=lambda *seen: failures.append(seen))
-    return SqliteEntries(writer, keep_days=keep_days, explain=explain_shortly, **more)
+    return SqliteEntries(writer, keep_days=keep_days, explain=explain_shortly, fold=fold, **more)
 
 
 def open_sessions(path: Path, failures: Failures) -> SqliteSessions:

@@ -8,6 +8,7 @@ from router.contract.caller import Caller
 from router.contract.clock import CLOCK
 from router.contract.entry import COLUMNS, Entry
 from router.contract.errors import StoreUnavailable
+from router.contract.past import Fold
 from router.contract.request import Json
 from router.contract.shared import Origin
 from router.contract.stores import RETRY_AFTER_SECONDS, StoreUnusable
@@ -19,6 +20,7 @@ from router.stores.sqlite.migrate import forget_copies
 from router.stores.sqlite.reader import SqliteReader
 from router.stores.sqlite.retention import Retention
 from router.stores.sqlite.rows import Row, transaction
+from router.stores.sqlite.turn_worth import settle_turns
 from router.stores.sqlite.writer import SqliteWriter
 from router.telemetry import events
 
@@ -43,12 +45,13 @@ class SqliteEntries:
         *,
         keep_days: int,
         explain: Explain,
+        fold: Fold,
         keeps_places: bool = True,
         origin: Origin | None = None,
         is_forwarded: bool = False,
     ) -> None:
         """`is_forwarded`: rows are copied to another database; those that expire first count as lost."""
-        self._writer, self._explain, self._keeps_places = writer, explain, keeps_places
+        self._writer, self._explain, self._fold, self._keeps_places = writer, explain, fold, keeps_places
         self._append, self._insert = writer.append, _INSERT.format(**write_origin(origin))
         self._is_forwarded = is_forwarded
         self._retention = Retention(writer.path.name, "entries", keep_days * 86_400.0)
@@ -121,7 +124,8 @@ class SqliteEntries:
         database.execute("DELETE FROM misjudged WHERE at < ? AND should_be != '' AND decision IS NULL", (oldest,))
         database.execute("DELETE FROM places WHERE at < ?", (oldest,))
         forget_copies(self._writer.path, oldest)
-        return settle_next(database, CLOCK.trusted())
+        now = CLOCK.trusted()
+        return settle_next(database, now) or settle_turns(database, self._fold, now)
 
 
 def write_origin(origin: Origin | None) -> dict[str, str]:

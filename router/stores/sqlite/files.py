@@ -232,14 +232,14 @@ def say_unreadable(path: Path, error: sqlite3.Error) -> str:
 def open_ledger(
     path: Path, lock_seconds: float = WRITE_SECONDS, *, writes: bool = False, within_seconds: float = ANSWER_SECONDS
 ) -> Iterator[sqlite3.Connection]:
-    """Raises `StoreUnusable` without a ledger, for errors in the block, and `AskedTooMuch` after `within_seconds`."""
+    """Raises `StoreUnusable` without a ledger, for errors in the block, and `AskedTooMuch` after so much time of the CPU."""
     if not path.is_file():
         raise StoreUnusable(f"{path}: there is no ledger yet")
     try:
         with contextlib.closing((connect if writes else connect_to_read)(path, lock_seconds)) as database:
             database.text_factory = lambda raw: raw.decode("utf-8", "replace")  # called for each text
-            deadline = time.monotonic() + within_seconds
-            database.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS)
+            deadline = time.thread_time() + within_seconds  # a busy machine must not make an answer too much
+            database.set_progress_handler(lambda: time.thread_time() > deadline, _STEPS)
             check_version(database, path, LEDGER)
             if not writes:
                 _add_newer_columns(database)

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from router.contract.caller import Caller, SessionKey, old_record_name, record_prefix
 from router.contract.stores import StoreUnusable
+from router.stores.sqlite import hours, turn_worth
 from router.stores.sqlite.files import connect, connect_to_read, is_damage, is_full
-from router.stores.sqlite.hours import DERIVED
 from router.stores.sqlite.lock import find_owner
 from router.stores.sqlite.rows import transaction
 from router.stores.sqlite.schemas import JOBS, LEDGER, RESPONSES, check_version, find_copies
@@ -112,7 +112,7 @@ def _work_through(database: sqlite3.Connection, path: Path, caller: Caller, *, d
             is_old = table == "misjudged" and not database.execute(_NAMES_CALLERS).fetchall()
             known = _OLD_MARKS + (_OLD_PLACES if "places" in there else "") if is_old else condition
             rows[kind] = _of_table(database, table, known, values, deletes=deletes)
-    for table in DERIVED & there if deletes else ():  # last: deleting entries marks their hours
+    for table in (hours.DERIVED | turn_worth.DERIVED) & there if deletes else ():  # last: deleting entries marks their hours
         database.execute(f"DELETE FROM {table} WHERE caller = :caller", values)  # noqa: S608  fixed names
     return rows
 

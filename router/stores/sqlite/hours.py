@@ -7,7 +7,7 @@ and hours that changed since. So its figures are those of all rows, at any momen
 import sqlite3
 import time
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from math import inf, nan
 from typing import Any, NamedTuple
@@ -94,11 +94,29 @@ def read_settled(database: sqlite3.Connection) -> Settled | None:
     return Settled(*database.execute("SELECT until, sequence FROM settled").fetchone() or ())
 
 
+def decode_any(database: sqlite3.Connection, work: Callable[[], bool]) -> bool:
+    """Do some work again, with text replaced that is not UTF-8, if there is any: other programs may have written it."""
+    try:
+        return work()
+    except sqlite3.OperationalError as error:
+        if "UTF-8" not in str(error):
+            raise
+        database.text_factory = lambda raw: raw.decode("utf-8", "replace")  # slow: called for each text
+        try:
+            return work()
+        finally:
+            database.text_factory = str
+
+
 def settle_next(database: sqlite3.Connection, now: float) -> bool:
     """Add up the next rows: late ones, those of hours that changed, or of an hour that is over. Returns whether to go on.
 
     Few at a time: meanwhile, no other row is written.
     """
+    return decode_any(database, lambda: _settle_next(database, now))
+
+
+def _settle_next(database: sqlite3.Connection, now: float) -> bool:
     with transaction(database):
         until, sequence = read_settled(database) or Settled()
         (newest,) = database.execute("SELECT ifnull(max(sequence), 0) FROM entries").fetchone()

@@ -21,6 +21,7 @@ from router.contract.past import (
     C,
     CallerSums,
     CallSums,
+    Fold,
     FoundCall,
     LookSums,
     Marks,
@@ -29,7 +30,6 @@ from router.contract.past import (
     SessionRows,
     SessionsPage,
     SessionSums,
-    SpentCall,
     TargetSeries,
     TurnsAsked,
     TurnsPage,
@@ -38,10 +38,11 @@ from router.contract.spending import UNITS_PER_USD, Span
 from router.contract.words import PERSONS_KINDS, Outcome, Tier, TurnKind
 from router.stores.sqlite import pages, series, turn_pages
 from router.stores.sqlite.files import open_ledger
-from router.stores.sqlite.hours import BEGIN, LIVE_BY_DAY, LIVE_BY_HOUR, UNPRICED, divide, divide_by_day
+from router.stores.sqlite.hours import BEGIN, LIVE_BY_DAY, LIVE_BY_HOUR, divide, divide_by_day
 from router.stores.sqlite.lock import find_owner
 from router.stores.sqlite.marks import read_marks, read_misjudged, read_newer
 from router.stores.sqlite.pages import LINE, PERSONS
+from router.stores.sqlite.turn_worth import TurnSums
 
 _LEARNING_SECONDS = 1.0
 """A router can do without."""
@@ -79,20 +80,6 @@ _CALLS = f"""
 """Attempts are not counted here: that is slow."""
 _TEXTS = f"CASE WHEN turn_kind IN {BEGIN} THEN prompt_text END"
 """Prompts of asks: those of their further calls repeat them, and are not decided again."""
-_OF_ASKS = f"turn_kind IS NOT '{TurnKind.TOOL_LOOP}'"
-_SPENT_CALLS = f"""
-    SELECT caller, session, turn_kind, tier, outcome,
-        CASE WHEN duration_ms BETWEEN 0 AND 1e12 THEN duration_ms ELSE 0.0 END,
-        CASE WHEN cost_usd BETWEEN 0 AND 1e12 THEN cost_usd END, {UNPRICED},
-        CASE WHEN {_OF_ASKS} OR tier IS '{Tier.DEEP}' THEN decision END, CASE WHEN {_OF_ASKS} THEN id END,
-        CASE WHEN {_OF_ASKS} AND score BETWEEN 0 AND 1 THEN score END, at, client, target,
-        CASE WHEN {_OF_ASKS} THEN because END, CASE WHEN list_usd BETWEEN 0 AND 1e12 THEN list_usd END
-    FROM entries WHERE sequence > :cut AND +at >= :since AND (:caller IS NULL OR +caller = :caller)
-        AND typeof(id) || typeof(caller) = 'texttext' AND typeof(session) != 'blob'
-    ORDER BY sequence
-"""  # noqa: S608  fixed names
-"""Other programs may write to the file: names that are not text are left out, and amounts that no clock or price gives."""
-_SINCE = "SELECT count(*), min(+sequence) FROM entries WHERE at >= ?"
 _OLDER = "SELECT sequence, at FROM entries ORDER BY sequence DESC LIMIT 1 OFFSET ?"
 _BEGINNINGS = (
     f"SELECT caller, session, sequence FROM entries WHERE turn_kind IN {BEGIN} AND tier IS NOT NULL"  # noqa: S608  fixed names
@@ -145,8 +132,8 @@ class SqliteEntryReader:
     """Queries the ledger, opening it for each.
 
     Queries block: on an event loop, use a thread. Times are seconds since 1970. A caller's name limits a query to that caller.
-    Raises `StoreUnusable` without a readable ledger, and `AskedTooMuch` after a minute, or a fifth of a second for a live page
-    (turns, pages of sessions, one session, series).
+    Raises `StoreUnusable` without a readable ledger, and `AskedTooMuch` after a minute of CPU time, or a fifth of a second
+    for a live page (turns, pages of sessions, one session, series).
     """
 
     def __init__(self, path: Path) -> None:
@@ -282,25 +269,12 @@ class SqliteEntryReader:
             cut, _ = database.execute(_OLDER, (rows,)).fetchone() or (0, 0.0)
             return [read(call) for call in _read_calls(database, "NULL", cut=cut, since=0.0)]
 
-    def read_spent_calls(
-        self,
-        begin: Callable[[Mapping[str, Tier]], Callable[[SpentCall], None]],
-        since: float,
-        rows: int,
-        caller: str | None = None,
-    ) -> float:
-        """Give each of at most `rows` of the newest calls, oldest first, to what `begin` makes of the marks.
-
-        Returns the moment since which every call was given.
-        """
+    @contextlib.contextmanager
+    def open_worth(
+        self, fold: Fold, since: float, caller: str | None = None, client: str | None = None, target: str | None = None
+    ) -> Iterator[TurnSums]:
         with open_ledger(self.path) as database:
-            many, first = database.execute(_SINCE, (since,)).fetchone()
-            older = database.execute(_OLDER, (rows,)).fetchone() if many > rows else None  # slow: it steps over all of them
-            cut, at = older or ((first or 1) - 1, since)
-            take = begin(read_misjudged(database))
-            for row in database.execute(_SPENT_CALLS, {"cut": cut, "since": since, "caller": caller}):
-                take(SpentCall(*row))
-            return max(at, since)
+            yield TurnSums(database, fold, since, caller, client, target)
 
     def read_history(self, since: float = 0.0) -> Iterator[RecordedCall]:
         """Every call of persons' turns with its text, oldest first."""

@@ -5,15 +5,15 @@ import sqlite3
 from pathlib import Path
 from typing import NamedTuple
 
+from router.stores.sqlite import hours, turn_worth
 from router.stores.sqlite.compact import Pages, read_pages
 from router.stores.sqlite.files import WRITE_SECONDS, connect_to_read, has_closed_log, say_unreadable, side_files
-from router.stores.sqlite.hours import DERIVED
 from router.stores.sqlite.migrate import UPKEEP
 from router.stores.sqlite.schemas import find_copies, read_tables, read_version
 
 _DATED = ("entries", "transcripts", "jobs")
 """The main table of each kind of file."""
-_UNCOUNTED = (UPKEEP, *DERIVED, "settled")
+_UNCOUNTED = (UPKEEP, *hours.DERIVED, *turn_worth.DERIVED, "settled", "folded", "summed_spans")
 
 
 class CopyState(NamedTuple):

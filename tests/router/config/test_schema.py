@@ -1,7 +1,6 @@
 """The schema for editors: shipped, complete, and true of every config that the docs show."""
 
 import json
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,16 +15,13 @@ from router.config.parsing import parse
 from router.config.reading import schema_path
 from router.wiring.registry import ADAPTERS
 from tests.conftest import SIMULATED
+from tests.tools.page_configs import configs_on
 
 ROOT = Path(__file__).resolve().parents[3]
 SCHEMA = json.loads(schema_path().read_text())
 CHECK = Draft202012Validator(SCHEMA)
 TARGET = {name: part for name, part in SCHEMA["$defs"]["TargetSettings"].items() if name != "allOf"}
 """A target, without what `options` holds for each adapter."""
-
-
-TIERS = "".join(f"  {tier}: {{targets: [{{name: {tier}-one, adapter: simulated}}]}}\n" for tier in ("fast", "deep"))
-"""What a page leaves out where it shows other settings."""
 
 
 def errors_in(text: str) -> list[str]:
@@ -43,9 +39,7 @@ def test_check_prints_the_schema_that_is_shipped(capsys):
 def test_every_config_of_the_docs_is_valid(subtests):
     texts = {str(path): path.read_text() for path in [ROOT / "config.yaml", *(ROOT / "docs").rglob("config*.yaml")]}
     for page in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
-        blocks = re.findall(r"```yaml\n(.*?)```", page.read_text(), re.DOTALL)
-        whole = (block if re.search(r"^tiers:", block, re.MULTILINE) else f"{block}tiers:\n{TIERS}" for block in blocks)
-        texts |= {f"{page.name} {number}": block for number, block in enumerate(whole)}
+        texts |= {f"{page.name} {number}": block for number, block in enumerate(configs_on(page))}
 
     assert len(texts) > 12
     for name, text in texts.items():

@@ -212,7 +212,7 @@ async def test_a_spent_budget_is_refused_until_it_is_full_again(listen):
 
     needed = "this request needs 0.10 USD for its prompt and a short answer."
     assert caught.value.message == (
-        f"0.05 USD of your daily budget of 1.00 USD is left, and {needed} It is full again at 2026-11-17 00:00 UTC"
+        f"0.05 USD of your daily budget of 1.00 USD is left, and {needed} It resets at 2026-11-17 00:00 UTC"
     )
     assert caught.value.retry_after_seconds == 12 * 3_600
     assert [(event["event"], event["spent_usd"]) for event in read()] == [("budget.near", 0.8), ("budget.spent", 0.95)]
@@ -554,7 +554,7 @@ async def test_a_budget_that_was_too_small_for_a_request_says_what_is_left_until
     (notice,) = budgets.find_troubles()
     assert (notice.kind, notice.since) == ("budget_near", NOON + 60.0)
     left = "ada: 0.30 USD of the daily budget of 1.00 USD is left, too little for the last request"
-    assert notice.text == f"{left}; it is full again at 2026-11-17 00:00 UTC"
+    assert notice.text == f"{left}; it resets at 2026-11-17 00:00 UTC"
     assert notice.hint == "tandem keys set ada --daily-usd AMOUNT"
     await spend(budgets, 0.01)
     assert budgets.find_troubles() == []
@@ -567,7 +567,7 @@ async def test_a_budget_of_which_nothing_is_left_is_used_up_and_a_refusal_says_n
     with pytest.raises(BudgetSpent) as caught:
         await spend(budgets, 0.01)
 
-    assert caught.value.message == "your daily budget of 1.00 USD is used up. It is full again at 2026-11-17 00:00 UTC"
+    assert caught.value.message == "your daily budget of 1.00 USD is used up. It resets at 2026-11-17 00:00 UTC"
     (notice,) = budgets.find_troubles()
     assert (notice.kind, notice.text) == (
         "budget_spent",

@@ -11,6 +11,7 @@ import pytest
 
 pytest.importorskip("asyncpg")
 
+from router.past.worth import fold
 from router.stores.postgres import entry_rows
 from router.stores.postgres.forget import count_kept, forget_caller
 from router.stores.postgres.forward import Forwarder
@@ -34,7 +35,7 @@ class Copied:
     def __init__(self, path: Path, url: str, keep_days: int = 30) -> None:
         self.writer = SqliteWriter(path, LEDGER, on_failure=lambda *_: None)
         self.forwarder = Forwarder(make_terms(url), self.writer, keep_days=keep_days)
-        self.entries = SqliteEntries(self.writer, keep_days=keep_days, explain=explain_shortly, is_forwarded=True)
+        self.entries = SqliteEntries(self.writer, keep_days=keep_days, explain=explain_shortly, fold=fold, is_forwarded=True)
 
     def append(self, *names: str, **more) -> None:
         for name in names:

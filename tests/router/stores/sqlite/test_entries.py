@@ -12,6 +12,7 @@ from router.contract.caller import LOCAL
 from router.contract.entry import COLUMNS
 from router.contract.errors import StoreUnavailable
 from router.contract.shared import Origin
+from router.past.worth import fold
 from router.stores.sqlite.entries import SqliteEntries
 from router.stores.sqlite.schemas import LEDGER, tables_of
 from router.stores.sqlite.writer import SqliteWriter
@@ -138,7 +139,7 @@ async def test_texts_are_written_and_not_kept_in_memory(store, tmp_path):
 
 async def test_looking_for_a_decision_does_not_make_a_lost_file_again(tmp_path):
     writer = SqliteWriter(tmp_path / "a.db", LEDGER, on_failure=lambda *seen: None)
-    one = SqliteEntries(writer, keep_days=30, explain=explain_shortly)
+    one = SqliteEntries(writer, keep_days=30, explain=explain_shortly, fold=fold)
     is_at_work, may_end = threading.Event(), threading.Event()
     writer.submit(lambda _: (is_at_work.set(), may_end.wait()))  # a writer with nothing to do looks for its file, and makes it
     await asyncio.to_thread(is_at_work.wait)

@@ -9,6 +9,7 @@ import pytest
 
 from router.contract.caller import Caller
 from router.contract.words import Tier
+from router.past.worth import fold
 from router.stores.sqlite.entries import SqliteEntries
 from router.stores.sqlite.forget import forget_caller
 from router.stores.sqlite.marks import mark_misjudged
@@ -117,7 +118,7 @@ async def test_places_of_yesterday_go_though_the_row_before_them_is_younger(stor
 
 async def test_no_places_are_kept_where_none_are_wanted(tmp_path):
     writer = SqliteWriter(tmp_path / "a.db", LEDGER, on_failure=lambda *_: None)
-    store = SqliteEntries(writer, keep_days=30, explain=explain_shortly, keeps_places=False)
+    store = SqliteEntries(writer, keep_days=30, explain=explain_shortly, fold=fold, keeps_places=False)
     store.append(make_entry(places=PLACES))
     await store.close()
 

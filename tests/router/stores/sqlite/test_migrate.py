@@ -15,6 +15,7 @@ import pytest
 
 from router.contract.caller import LOCAL
 from router.contract.stores import StoreUnusable
+from router.past.worth import fold
 from router.stores.sqlite.entries import SqliteEntries
 from router.stores.sqlite.files import StoreUnwritable, create_private
 from router.stores.sqlite.migrate import Migrated, forget_copies, prepare
@@ -309,7 +310,7 @@ def test_copies_are_forgotten_once_they_are_older_than_what_is_kept(tmp_path):
 
 async def test_after_the_stores_have_closed_the_file_alone_holds_every_row(tmp_path):
     writer = SqliteWriter(tmp_path / "a.db", LEDGER, on_failure=print)
-    entries, sessions = SqliteEntries(writer, keep_days=1, explain=lambda _: {}), SqliteSessions(writer)
+    entries, sessions = SqliteEntries(writer, keep_days=1, explain=lambda _: {}, fold=fold), SqliteSessions(writer)
     await save(sessions, "k", time.time(), b"{}")
     await sessions.load("other")
     await entries.find_decision("req_none", LOCAL)

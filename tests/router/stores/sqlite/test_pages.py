@@ -10,7 +10,7 @@ import pytest
 from router.contract.past import TurnsAsked
 from router.contract.stores import AskedTooMuch
 from router.contract.words import Outcome, Tier, TurnKind
-from router.stores.sqlite import hours, pages, past, series
+from router.stores.sqlite import hours, pages, past, series, turn_worth
 from router.stores.sqlite.files import open_ledger
 from router.stores.sqlite.pages import find_filters, write_walk
 from router.stores.sqlite.past import SqliteEntryReader
@@ -64,8 +64,11 @@ def test_a_walk_is_led_by_an_index_and_sorts_nothing_but_one_session(ledger, fil
         (pages._LAST_CALLER, "INDEX entries_session (session=?)"),
         (pages._SESSION, "INDEX entries_session (session=?)"),
         (pages._OLDER, "COVERING INDEX entries_session (session=?)"),
-        (past._SINCE, "COVERING INDEX entries_at (at>?)"),
-        (past._SPENT_CALLS, "SEARCH entries USING INTEGER PRIMARY KEY (rowid>?)"),
+        (turn_worth._NEW, "SEARCH entries USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"),
+        (turn_worth._OF_SESSION, "INDEX entries_session (session=? AND rowid>? AND rowid<?)"),
+        (turn_worth._BEFORE, "INDEX turn_worth_session (session=? AND rowid<?)"),
+        (turn_worth._CUT, "INDEX turn_worth_ends (ends_at>?)"),
+        (turn_worth._CUT, "INDEX turn_worth_at (at>? AND at<?)"),
         (past._NEWEST, "COVERING INDEX entries_at (at>?)"),
         (pages._NAMES, "INDEX entries_at (at>?)"),
         (past._SUMS.format(day="'x'", sums=WHOLE), "SEARCH hours USING INDEX hours_hour (hour>? AND hour<?)"),

@@ -244,20 +244,11 @@ def test_history_and_recent_calls_are_those_of_persons_turns(write):
     ]
 
 
-def test_no_more_rows_are_looked_at_than_asked_for_and_it_is_said_how_far_back_they_go(write):
+def test_no_more_rows_are_looked_at_than_asked_for(write):
     rows = [call(str(number), at=NOW + number, caller=(Caller("ann"), Caller("bob"))[number % 2]) for number in range(6)]
     ledger = write(*rows)
 
-    def read(*ask):
-        found = []
-        begins_at = ledger.read_spent_calls(lambda marks: found.append, *ask)
-        return [one.id for one in found], begins_at
-
     assert [one.line.id for one in ledger.read_recent_calls(as_is, 4)] == ["2", "3", "4", "5"]
-    assert read(NOW, 4) == (["2", "3", "4", "5"], NOW + 1)
-    assert read(NOW, 6) == (["0", "1", "2", "3", "4", "5"], NOW)
-    assert read(NOW + 3, 4) == (["3", "4", "5"], NOW + 3)
-    assert read(NOW, 4, "bob") == (["3", "5"], NOW + 1)
 
 
 def test_spending_is_summed_by_caller_between_two_moments_to_the_last_unit(write):
