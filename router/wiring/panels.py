@@ -11,6 +11,7 @@ from router.contract.request import JsonObject
 from router.contract.rights import Rights
 from router.contract.target import Price
 from router.edge.admission import Admission
+from router.edge.control.health import Health
 from router.edge.http.asgi import App, AsgiApp
 from router.house import House
 from router.jobs.jobs import read_figures
@@ -34,14 +35,14 @@ def build_edge(built: Built, is_ready: Callable[[], bool]) -> tuple[Admission, A
 
         return build_control(list_panels(built, is_ready, admission), rights_now)
 
-    return admission, AsgiApp(admission, build)
+    return admission, AsgiApp(admission, build, _build_health(built, is_ready).pages)
 
 
 def list_panels(built: Built, is_ready: Callable[[], bool], admission: Admission) -> "tuple[Panel, ...]":
     """The panels of the control plane, each with what it reads. They are loaded with the first request for one of them."""
     from router.edge.control.explain import Explanations
     from router.edge.control.login import Login
-    from router.edge.control.panels import Health, Models, NoticesPanel, Reload, RevokedWork
+    from router.edge.control.panels import Models, NoticesPanel, Reload, RevokedWork
     from router.edge.control.savings import SavingsFigures
     from router.edge.control.stats import Stats
     from router.edge.control.wrong import Wrong
@@ -55,7 +56,7 @@ def list_panels(built: Built, is_ready: Callable[[], bool], admission: Admission
     house, state, ledger = built.house, built.house.state, built.ledger
     price_of, looks = partial(_find_price, house), build_looks(built)
     return (
-        Health(is_ready, built.group, built.notices),
+        _build_health(built, is_ready),
         Site(house),
         Models(house, admission),
         Explanations(house, state.entries),
@@ -74,6 +75,10 @@ def list_panels(built: Built, is_ready: Callable[[], bool], admission: Admission
         Race(admission),
         Wrong(built.ledger_path, lambda: admission.limits),
     )
+
+
+def _build_health(built: Built, is_ready: Callable[[], bool]) -> Health:
+    return Health(is_ready, built.group, built.notices)
 
 
 def build_looks(built: Built, *, in_groups: bool = False) -> "Looks | None":

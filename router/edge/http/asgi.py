@@ -2,9 +2,9 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 from msgspec.structs import replace
 
@@ -13,8 +13,9 @@ from router.contract.exchange import Arrival, CancelReason, Exchange, Passed
 from router.contract.relay import Flow, Headers
 from router.contract.sinks import AnswerFact
 from router.contract.words import Operation, PassedRoute
-from router.dialects.headers import write_comment
+from router.dialects.headers import id_headers, write_comment
 from router.edge.admission import Admission, Slot, report_fault
+from router.edge.control.panel import Asked, Page
 from router.edge.http.bodies import ENCODING, collect_body, read_body
 from router.edge.http.head import read_scope
 from router.edge.http.refuse import send_refusal
@@ -95,8 +96,10 @@ class AsgiSink:
 class AsgiApp:
     """The app behind uvicorn's own protocol: admits every request, serves create calls, hands on the rest."""
 
-    def __init__(self, admission: Admission, build_control: Callable[[], App]) -> None:
+    def __init__(self, admission: Admission, build_control: Callable[[], App], probes: Sequence[Page] = ()) -> None:
+        """`probes` are answered without the control plane, which has them too and refuses other methods."""
         self._admission, self._build_control = admission, build_control
+        self._probes = {(method, page.path): page for page in probes for method in page.methods}
         self._building = asyncio.Lock()
         self._control: App | None = None
         """The control plane, built in a thread with the first request for it. Create calls never need it."""
@@ -133,6 +136,9 @@ class AsgiApp:
                 dialect = dialect_of_path(head.path)
                 arrival = Arrival(request_id, dialect, Operation.CREATE, head.headers, b"", caller, head.key, path=head.path)
                 await self._pass_on(passed, scope, head, arrival, receive, send)
+                return
+            if (probe := self._probes.get((head.method, head.path))) is not None:
+                await _answer_probe(probe, Asked(request_id, caller, {}, {}, head.headers, _body_pieces(receive)), send)
                 return
             if route is None:
                 scope["state"] = {"request_id": request_id, "caller": caller, "headers": head.headers, "key": head.key}
@@ -186,6 +192,18 @@ class AsgiApp:
         finally:
             watch.cancel()
         await asyncio.wait([work])  # the answer is out, and its record is not: the next request comes after it
+
+
+async def _answer_probe(probe: Page, asked: Asked, send: Send) -> None:
+    try:
+        answer = await probe.answer(asked)
+    except Exception as error:
+        raise report_fault(error, asked.request_id) from error
+    body = cast("bytes", answer.body)  # a probe's answer is whole
+    headers = (("content-length", str(len(body))), ("content-type", answer.media_type), *id_headers(asked.request_id))
+    raw = [(name.encode(), value.encode()) for name, value in headers]
+    await send({"type": "http.response.start", "status": answer.status, "headers": raw})
+    await send({"type": "http.response.body", "body": body})
 
 
 class CallerLeft(Exception):

@@ -11,6 +11,7 @@ from router.contract.errors import UpstreamCut
 from router.contract.exchange import CancelReason
 from router.contract.sinks import Waiting
 from router.edge.admission import Admission
+from router.edge.control.health import Health
 from router.edge.http.asgi import AsgiApp, AsgiSink
 from router.telemetry import events
 from tests.tools.edge import ANSWER, FakeRoad, Flow, answer_ok, wait_for_ever
@@ -50,6 +51,10 @@ class Asgi:
     @property
     def status(self) -> int:
         return self.sent[0]["status"]
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {name.decode(): value.decode() for name, value in self.sent[0]["headers"]}
 
     @property
     def body(self) -> bytes:
@@ -262,11 +267,11 @@ async def test_an_answer_that_fails_is_left_without_an_end_after_what_was_writte
 class Control:
     """A control plane that notes its calls, and how often it was built."""
 
-    def __init__(self) -> None:
+    def __init__(self, probes=()) -> None:
         self.built, self.paths, self.failures = 0, [], []
         self.may_build = threading.Event()
         self.may_build.set()
-        self.app = AsgiApp(Admission(FakeRoad()), self.build)
+        self.app = AsgiApp(Admission(FakeRoad()), self.build, probes)
 
     def build(self):
         assert self.may_build.wait(10)
@@ -278,8 +283,8 @@ class Control:
     async def __call__(self, scope, receive, send) -> None:
         self.paths.append(scope["path"])
 
-    async def ask(self, path: str) -> Asgi:
-        asgi = Asgi(method="GET", path=path)
+    async def ask(self, path: str, method: str = "GET") -> Asgi:
+        asgi = Asgi(method=method, path=path)
         await self.app(asgi.scope, asgi.receive, asgi.send)
         return asgi
 
@@ -322,3 +327,34 @@ async def test_a_control_plane_that_cannot_be_built_is_logged_answered_and_tried
     assert [fields["kind"] for fields in logged] == ["ImportError", "ImportError"]
     assert [bool(fields["request_id"]) for fields in logged] == [True, False]
     assert control.paths == ["/b"]
+
+
+async def test_a_probe_is_answered_with_its_id_and_builds_no_control_plane():
+    ready = [True, False]
+    control = Control(Health(lambda: ready.pop(0)).pages)
+
+    answers = [await control.ask(path) for path in ("/healthz", "/readyz", "/readyz", "/api/hello")]
+    greeted = await control.ask("/api/hello", "HEAD")
+
+    assert [answer.status for answer in (*answers, greeted)] == [200, 200, 503, 200, 200]
+    assert [json.loads(answer.body)["status"] for answer in answers[:3]] == ["ok", "ready", "stopping"]
+    assert {answer.headers["content-type"] for answer in answers} == {"application/json"}
+    assert all(answer.headers["x-request-id"] == answer.headers["x-tandem-request-id"] for answer in answers)
+    assert control.built == 0
+
+
+async def test_another_method_on_the_path_of_a_probe_is_for_the_control_plane():
+    control = Control(Health(lambda: True).pages)
+
+    await control.ask("/healthz", "POST")
+
+    assert control.paths == ["/healthz"]
+
+
+async def test_a_probe_that_breaks_is_logged_and_answered(monkeypatch):
+    logged = []
+    monkeypatch.setattr(events, "fault_caught", lambda **fields: logged.append(fields))
+
+    answer = await Control(Health(lambda: 1 / 0).pages).ask("/readyz")
+
+    assert (answer.status, [fields["kind"] for fields in logged]) == (500, ["ZeroDivisionError"])
