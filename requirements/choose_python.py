@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 OLDEST, NEWEST = (3, 11), (3, 14)
-"""What the locks are resolved for, and the last version whose wheels they are known to name."""
+"""The locks are resolved for the oldest and newer ones. What is newer than the newest may lack wheels and is not chosen."""
 NAMES = ("python3", *(f"python3.{minor}" for minor in range(NEWEST[1], OLDEST[1] - 1, -1)))
 PLACES = ("/usr/bin", "/usr/local/bin", "/opt/homebrew/bin")
 VERSIONS = (os.path.join(os.environ.get("PYENV_ROOT", "~/.pyenv"), "versions"), "~/.local/share/uv/python")
@@ -42,7 +42,7 @@ class Interpreter(NamedTuple):
     """Whether it was built with profile guidance."""
     creates_environments: bool = True
     is_release: bool = True
-    """A final CPython with its global lock: the locks name wheels for these."""
+    """A final CPython that is not free-threaded: most wheels are for these."""
 
     def __str__(self) -> str:
         return "{} ({})".format(self.path, ".".join(map(str, self.version)))
