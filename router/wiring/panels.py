@@ -35,7 +35,7 @@ def build_edge(built: Built, is_ready: Callable[[], bool]) -> tuple[Admission, A
 
         return build_control(list_panels(built, is_ready, admission), rights_now)
 
-    return admission, AsgiApp(admission, build, _build_health(built, is_ready).pages)
+    return admission, AsgiApp(admission, build, _build_health(built, is_ready).as_apps())
 
 
 def list_panels(built: Built, is_ready: Callable[[], bool], admission: Admission) -> "tuple[Panel, ...]":

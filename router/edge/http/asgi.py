@@ -2,9 +2,9 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
 from contextlib import suppress
-from typing import Any, cast
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -13,9 +13,8 @@ from router.contract.exchange import Arrival, CancelReason, Exchange, Passed
 from router.contract.relay import Flow, Headers
 from router.contract.sinks import AnswerFact
 from router.contract.words import Operation, PassedRoute
-from router.dialects.headers import id_headers, write_comment
+from router.dialects.headers import write_comment
 from router.edge.admission import Admission, Slot, report_fault
-from router.edge.control.panel import Asked, Page
 from router.edge.http.bodies import ENCODING, collect_body, read_body
 from router.edge.http.head import read_scope
 from router.edge.http.refuse import send_refusal
@@ -27,6 +26,7 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
+NO_PROBES: Mapping[tuple[str, str], App] = {}
 _HIGH_WATER_BYTES = 128 * 1024
 _LOW_WATER_BYTES = 32 * 1024
 
@@ -96,10 +96,11 @@ class AsgiSink:
 class AsgiApp:
     """The app behind uvicorn's own protocol: admits every request, serves create calls, hands on the rest."""
 
-    def __init__(self, admission: Admission, build_control: Callable[[], App], probes: Sequence[Page] = ()) -> None:
-        """`probes` are answered without the control plane, which has them too and refuses other methods."""
-        self._admission, self._build_control = admission, build_control
-        self._probes = {(method, page.path): page for page in probes for method in page.methods}
+    def __init__(
+        self, admission: Admission, build_control: Callable[[], App], probes: Mapping[tuple[str, str], App] = NO_PROBES
+    ) -> None:
+        """`probes`, by method and path, are answered without the control plane, which refuses other methods."""
+        self._admission, self._build_control, self._probes = admission, build_control, probes
         self._building = asyncio.Lock()
         self._control: App | None = None
         """The control plane, built in a thread with the first request for it. Create calls never need it."""
@@ -137,16 +138,13 @@ class AsgiApp:
                 arrival = Arrival(request_id, dialect, Operation.CREATE, head.headers, b"", caller, head.key, path=head.path)
                 await self._pass_on(passed, scope, head, arrival, receive, send)
                 return
-            if (probe := self._probes.get((head.method, head.path))) is not None:
-                await _answer_probe(probe, Asked(request_id, caller, {}, {}, head.headers, _body_pieces(receive)), send)
-                return
             if route is None:
                 scope["state"] = {"request_id": request_id, "caller": caller, "headers": head.headers, "key": head.key}
-                control = self._control or await self._load_control(request_id)
+                control = self._probes.get((head.method, head.path)) or self._control or await self._load_control(request_id)
                 await control(scope, receive, send)
                 return
             off_loop, headers = self._admission.speedups.off_loop, head.headers
-            body = await read_body(_body_pieces(receive), headers, self._admission.limits, off_loop)
+            body = await read_body(body_pieces(receive), headers, self._admission.limits, off_loop)
             if ENCODING in headers:  # the body has none any more
                 headers = {name: value for name, value in headers.items() if name != ENCODING}
             dialect, operation = route.dialect, route.operation
@@ -168,7 +166,7 @@ class AsgiApp:
         admission.check_passed(route, head)
         admission.take_slot(admission.limits, arrival.caller)
         try:
-            body = await collect_body(_body_pieces(receive), admission.limits)
+            body = await collect_body(body_pieces(receive), admission.limits)
             admission.check_passed(route, head)  # the config may be another by now
             request = write_passed(head.method, scope["raw_path"], scope["query_string"], head.headers, body)
             await self._serve(replace(arrival, passed=Passed(route, request)), receive, send)
@@ -194,23 +192,11 @@ class AsgiApp:
         await asyncio.wait([work])  # the answer is out, and its record is not: the next request comes after it
 
 
-async def _answer_probe(probe: Page, asked: Asked, send: Send) -> None:
-    try:
-        answer = await probe.answer(asked)
-    except Exception as error:
-        raise report_fault(error, asked.request_id) from error
-    body = cast("bytes", answer.body)  # a probe's answer is whole
-    headers = (("content-length", str(len(body))), ("content-type", answer.media_type), *id_headers(asked.request_id))
-    raw = [(name.encode(), value.encode()) for name, value in headers]
-    await send({"type": "http.response.start", "status": answer.status, "headers": raw})
-    await send({"type": "http.response.body", "body": body})
-
-
 class CallerLeft(Exception):
     """The caller hung up in the middle of its own body."""
 
 
-async def _body_pieces(receive: Receive) -> AsyncIterator[bytes]:
+async def body_pieces(receive: Receive) -> AsyncIterator[bytes]:
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":

@@ -12,7 +12,7 @@ from router.contract.exchange import CancelReason
 from router.contract.sinks import Waiting
 from router.edge.admission import Admission
 from router.edge.control.health import Health
-from router.edge.http.asgi import AsgiApp, AsgiSink
+from router.edge.http.asgi import NO_PROBES, AsgiApp, AsgiSink
 from router.telemetry import events
 from tests.tools.edge import ANSWER, FakeRoad, Flow, answer_ok, wait_for_ever
 from tests.tools.waiting import later
@@ -267,7 +267,7 @@ async def test_an_answer_that_fails_is_left_without_an_end_after_what_was_writte
 class Control:
     """A control plane that notes its calls, and how often it was built."""
 
-    def __init__(self, probes=()) -> None:
+    def __init__(self, probes=NO_PROBES) -> None:
         self.built, self.paths, self.failures = 0, [], []
         self.may_build = threading.Event()
         self.may_build.set()
@@ -331,7 +331,7 @@ async def test_a_control_plane_that_cannot_be_built_is_logged_answered_and_tried
 
 async def test_a_probe_is_answered_with_its_id_and_builds_no_control_plane():
     ready = [True, False]
-    control = Control(Health(lambda: ready.pop(0)).pages)
+    control = Control(Health(lambda: ready.pop(0)).as_apps())
 
     answers = [await control.ask(path) for path in ("/healthz", "/readyz", "/readyz", "/api/hello")]
     greeted = await control.ask("/api/hello", "HEAD")
@@ -344,7 +344,7 @@ async def test_a_probe_is_answered_with_its_id_and_builds_no_control_plane():
 
 
 async def test_another_method_on_the_path_of_a_probe_is_for_the_control_plane():
-    control = Control(Health(lambda: True).pages)
+    control = Control(Health(lambda: True).as_apps())
 
     await control.ask("/healthz", "POST")
 
@@ -355,6 +355,6 @@ async def test_a_probe_that_breaks_is_logged_and_answered(monkeypatch):
     logged = []
     monkeypatch.setattr(events, "fault_caught", lambda **fields: logged.append(fields))
 
-    answer = await Control(Health(lambda: 1 / 0).pages).ask("/readyz")
+    answer = await Control(Health(lambda: 1 / 0).as_apps()).ask("/readyz")
 
     assert (answer.status, [fields["kind"] for fields in logged]) == (500, ["ZeroDivisionError"])
