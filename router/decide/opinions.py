@@ -3,8 +3,6 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import compress, repeat
-from operator import attrgetter, call
 
 from msgspec.structs import replace
 
@@ -27,7 +25,6 @@ ASIDE = frozenset({PERSONAL, BUDGET})
 CLOSED, MAX_WAIT, LOADING, PLAN = "retry_after", "max_wait", "loading", "plan"
 """Sources of rule-outs that targets or the config cause."""
 _MAX_LOG_ODDS = 20.0
-_judge_of = attrgetter("judge")
 _OVERRIDE = "override"
 """The policy that speaks for callers. Insists of others are the operator's."""
 _BY_HEADER = "x-tandem-tier: auto"
@@ -97,24 +94,20 @@ def collect(rules: Rules, request: RequestView, signals: Signals) -> Opinions:
     ruled_out: list[tuple[str, RuleOut]] = []
     leans: list[tuple[str, Lean]] = []
     skipped: list[Skipped] = []
-    policies, told = rules.policies, list[Sequence[Opinion]]()
-    while len(told) < len(policies):
-        try:  # in C, as most have nothing to say. What was told before an error stays in the list
-            told.extend(map(call, map(_judge_of, policies[len(told) :]), repeat(request), repeat(signals)))
-        except (KeyboardInterrupt, SystemExit):
-            raise
-        except BaseException as error:  # noqa: BLE001  one policy's defect, be it a panic in Rust, must not cost the answer
-            skipped.append(Skipped(policies[len(told)].name, type(error).__name__))
-            told.append(())
-    for policy, said in compress(zip(policies, told, strict=True), told):
+    for policy in rules.policies:
         try:
-            opinions = tuple(said)
+            opinions = policy.judge(request, signals)
+            if not opinions:
+                continue
+            opinions = tuple(opinions)
             for opinion in opinions:
                 _check(opinion, signals)
         except _Nonsense as nonsense:
             skipped.append(Skipped(policy.name, str(nonsense)))
             continue
-        except Exception as error:  # noqa: BLE001  it returned what cannot be read
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # noqa: BLE001  one policy's defect, be it a panic in Rust, must not cost the answer
             skipped.append(Skipped(policy.name, type(error).__name__))
             continue
         for opinion in opinions:
