@@ -7,6 +7,7 @@
 #
 # It listens on loopback only: callers need no key, so anyone who reached it could spend yours. So it shares the host's
 # network (--network host) instead of publishing a port, and is reached at 127.0.0.1 as without a container.
+# Official Python images are built with profile guidance (--enable-optimizations), which takes 6 to 12 % less CPU.
 ARG PYTHON=3.11
 
 FROM python:${PYTHON}-slim AS build

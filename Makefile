@@ -31,24 +31,16 @@ setup-shared: $(or $(LARGER),$(VENV)/.shared)  ## Install what --workers and sev
 setup-litellm: $(or $(LARGER),$(VENV)/.litellm)  ## Install what serving through litellm needs, with the above
 
 $(VENV)/.serve $(VENV)/.shared $(VENV)/.litellm $(VENV)/.dev: $(VENV)/.%: requirements/%.txt pyproject.toml
-	@$(BIN)/python -c 'import pip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { $(call create_environment); }
-	@$(BIN)/python requirements/install.py $*
+	@if $(BIN)/python -c 'import pip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; \
+	then $(BIN)/python requirements/install.py $*; else $(call create_environment,$*); fi
 	@$(BIN)/python -m compileall -q router policies adapters  # so that the first start is as quick as the next
-	@$(BIN)/python tests/bench/faster_python.py $(firstword $(MAKECMDGOALS)) || true
 	@rm -f $(VENV)/.ready && touch $@
 
-# One line for whatever keeps an environment from being created: an interpreter that is missing or too old (then with one
-# that is here, if any), and Debian, which ships venv and pip apart from Python.
+# Any Python chooses the one to use; PYTHON, where it is given, is taken.
 define create_environment
-  if ! $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
-    for other in python3.14 python3.13 python3.12 python3.11; do \
-      ! $$other -c '' 2>/dev/null || { hint=": make $(or $(MAKECMDGOALS),setup) PYTHON=$$other"; break; }; done; \
-    echo "Tandem needs Python 3.11 or newer, and $(PYTHON) is $$($(PYTHON) -V 2>/dev/null || echo 'not here')$$hint"; exit 1; \
-  elif ! $(PYTHON) -c 'import ensurepip, venv' 2>/dev/null; then \
-    version=$$($(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
-    echo "$(PYTHON) cannot create environments. On Debian and Ubuntu: sudo apt install python$$version-venv"; exit 1; \
-  fi; \
-  echo "Creating $(VENV)"; $(PYTHON) -m venv --clear $(VENV)
+  for any in python3 python3.14 python3.13 python3.12 python3.11; do ! $$any -c '' 2>/dev/null || \
+    exec $$any requirements/choose_python.py $(VENV) $(1) $(if $(filter file,$(origin PYTHON)),,"$(PYTHON)"); done; \
+  echo "Tandem needs Python 3.11 or newer, and python3 is not here"; exit 1
 endef
 
 serve: $(SERVING)  ## Run the router (the simulated tiers, until config.yaml names others); ARGS="--port 4001"

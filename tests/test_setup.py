@@ -2,6 +2,7 @@
 
 import importlib.util
 import io
+import json
 import os
 import re
 import shutil
@@ -46,30 +47,43 @@ def check_only_line(done: subprocess.CompletedProcess, expected: str) -> str:
     return line
 
 
-def test_a_missing_interpreter_is_one_line_with_a_command_that_works(tmp_path):
+def described(version: list[int], *, creates: bool) -> str:
+    """The case of an interpreter that describes itself so."""
+    return f"*ensurepip*) echo '{json.dumps([version, ['', '', '-fprofile-use'], creates, True])}'; exit ;;"
+
+
+def test_a_missing_interpreter_is_one_line_with_one_that_works(tmp_path):
     line = check_only_line(make("serve", tmp_path, "python3.4711"), "needs Python 3.11 or newer, and python3.4711 is not here")
 
-    found = re.search(r": make serve PYTHON=(python3\.\d+)$", line)
-    usable = [name for name in ("python3.14", "python3.13", "python3.12", "python3.11") if runs(name)]
-    assert (found.group(1) if found else None) == next(iter(usable), None)
+    found = re.search(r"\. Without PYTHON, make takes (\S+) \(3\.\d+\.\d+\)$", line)
+    assert found
+    assert subprocess.run([found.group(1), "-c", "import ensurepip, venv, tomllib"]).returncode == 0
     assert not (tmp_path / ".venv").exists()
 
 
-def runs(name: str) -> bool:
-    return bool(shutil.which(name)) and subprocess.run([name, "-c", ""], capture_output=True).returncode == 0
-
-
 def test_an_old_interpreter_is_one_line_that_says_its_version(tmp_path):
-    old = interpreter(tmp_path, "*version_info*) exit 1 ;;", "-V) echo Python 3.10.13; exit ;;")
+    old = interpreter(tmp_path, described([3, 10, 13], creates=True))
 
     check_only_line(make("test", tmp_path, old), "needs Python 3.11 or newer, and " + f"{old} is Python 3.10.13")
 
 
 def test_an_interpreter_without_venv_is_one_line_that_names_the_package(tmp_path):
-    bare = interpreter(tmp_path, '*"import ensurepip"*) exit 1 ;;')
-    version = ".".join(map(str, sys.version_info[:2]))
+    bare = interpreter(tmp_path, described([3, 12, 1], creates=False))
 
-    check_only_line(make("serve", tmp_path, bare), f"sudo apt install python{version}-venv")
+    check_only_line(make("serve", tmp_path, bare), "sudo apt install python3.12-venv")
+
+
+def test_an_environment_that_works_is_kept_whatever_python_is_given(tmp_path):
+    folder = tmp_path / ".venv" / "bin"
+    folder.mkdir(parents=True)
+    (folder / "python").write_text('#!/bin/sh\necho "kept: $*"\n')
+    (folder / "python").chmod(0o755)
+
+    done = make("setup", tmp_path, "python3.4711")
+
+    assert done.returncode == 0
+    assert "kept: requirements/install.py dev" in done.stdout
+    assert "Creating" not in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -213,7 +213,7 @@ def key_revoked(*, key: str | None, waiting_jobs: int = 0, running_jobs: int = 0
 
 
 def keys_lost(*, after_seconds: float) -> None:
-    """The key file is missing: no key works."""
+    """The key file has been missing for ten minutes: no key works."""
     _log.error("keys.lost", after_seconds=round(after_seconds))
 
 
@@ -355,7 +355,7 @@ def pulse_ignored(*, reason: str, count: int) -> None:
 
 
 def clock_differs(*, store: str, seconds: float) -> None:
-    """A shared store's clock is ahead by this much."""
+    """A shared store's clock is ahead by `seconds`, or behind if negative."""
     _log.warning("clock.differs", store=store, seconds=seconds)
 
 

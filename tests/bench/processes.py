@@ -10,7 +10,7 @@ import time
 import urllib.request
 from pathlib import Path
 
-from tests.bench.faster_python import says_optimised
+from requirements.choose_python import SETTINGS, is_guided
 
 HERE = Path(__file__).resolve().parent
 CORES = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [0]
@@ -22,12 +22,6 @@ tiers:
   deep: {{targets: [{{name: thorough, adapter: openai_http, dialect: chat, base_url: "{url}", model: m, window_tokens: 400000}}]}}
 """
 RESPONSES_CONFIG = CONFIG.replace("dialect: chat", "dialect: responses")
-
-BUILDS = {
-    True: "built with --enable-optimizations",
-    False: "built without --enable-optimizations",
-    None: "whose build does not say whether it is optimised (Debian's is)",
-}
 
 
 def pinned(core: int):
@@ -140,4 +134,4 @@ def ask_once(port: int, headers: dict[str, str]) -> None:
 def interpreter() -> str:
     """Which Python this is, and how it was built: one with profile guidance takes 6 to 12 % less CPU."""
     name = f"{platform.python_implementation()} {platform.python_version()} ({platform.python_compiler()}) in {sys.base_prefix}"
-    return f"{name}, {BUILDS[says_optimised(sysconfig.get_config_vars())]}"
+    return f"{name}, built {'with' if is_guided(*sysconfig.get_config_vars(*SETTINGS)) else 'without'} profile guidance"
