@@ -12,14 +12,13 @@ from msgspec.structs import replace
 from router.contract.request import Conversation, Message, RequestView
 from router.contract.session import SessionState
 from router.contract.signals import Turn
-from router.contract.words import PERSONS_KINDS, Dialect, PlanPhase, TurnKind
+from router.contract.words import PERSONS_KINDS, PlanPhase, TurnKind
 from router.sessions.clients import BY_NAME
 from router.sessions.clients.client import PlanMarks
 from router.sessions.marks import mark_turn
 
 _LOOK_BACK, _LOOK_BACK_IN_BLOCKS, _QUICK_LOOK = (slice(None, -1 - most, -1) for most in (2_000, 100, 2))
 """Messages, newest first. A client states its mode where that begins; one that adds blocks repeats it."""
-_COMPLETIONS = Dialect.COMPLETIONS
 _PLAN = "plan"
 _OWN_ROLES = ("system", "developer")
 
@@ -100,12 +99,13 @@ def is_planning(view: RequestView, marks: PlanMarks, look_back: slice = _QUICK_L
         return view.system.startswith(marks.planners)
     if marks.read_field is not None and (said := marks.read_field(view.body)) is not None:
         return said
-    if view.dialect is _COMPLETIONS:
-        return None
     conversation = view.conversation
     items = conversation.items
     for index in range(len(items))[look_back]:
-        role = items[index].get("role")  # type: ignore[union-attr]  # objects, or refused before
+        try:
+            role = items[index].get("role")  # type: ignore[union-attr]
+        except AttributeError:  # a prompt without messages
+            return None
         if role == "user":
             message = conversation.messages[index]
             if (len(message.texts) == 1 and not message.results) or not marks.block_tag:
