@@ -16,11 +16,8 @@ from tables import REFERENCE, list_settings
 
 from adapters.simulated import Fault
 from router.cli import background, log_file, mcp_tools
-from router.cli.key_rights import RIGHTS
 from router.config.changes import FIXED
-from router.config.key_file import CallerSettings
 from router.config.models import Config
-from router.config.settings import field_notes
 from router.dialects import histories
 from router.edge import logins
 from router.jobs import webhooks
@@ -88,12 +85,6 @@ _FAULTS = {
 def list_faults() -> str:
     kinds = get_args(Fault.model_fields["kind"].annotation)
     return as_table("| kind | what happens |", [f"| `{kind}` | {_FAULTS[kind]} |" for kind in kinds])
-
-
-def list_rights() -> str:
-    notes = field_notes(CallerSettings)
-    rows = [f"- `{right.option}`: {notes[right.setting]}" for right in RIGHTS]
-    return as_list([*rows, "- `--expires`: How long the key works: 12h, 90d, 8w. Forever by default."])
 
 
 LEAVES: Mapping[str, tuple[str, str]] = {
@@ -167,7 +158,6 @@ FACTS: Mapping[str, Callable[[], str]] = {
     "restarts": list_restarts,
     "alerts": list_alerts,
     "faults": list_faults,
-    "rights": list_rights,
     "leaving": list_leaving,
     "files": list_files,
     "collect-usual": lambda: str(mcp_tools.USUAL_WAIT_SECONDS),
@@ -187,7 +177,6 @@ STATED: Mapping[str, Callable[[], tuple[str, ...]]] = {
     "run/metrics.md": lambda: (f"at most {traces.MAX_WAITING:,} requests",),
     "run/privacy.md": lambda: (f"files of {log_file.MAX_BYTES // 10**6} MB",),
     "run/service.md": lambda: (f"rotates at {log_file.MAX_BYTES // 10**6} MB",),
-    "run/teams.md": lambda: (f"for {logins.LOGIN_SECONDS // 3_600} hours",),
     "run/webhooks.md": lambda: (f"for {webhooks.GIVE_UP_SECONDS / 3_600:g} hours",),
     "use/background-jobs.md": lambda: (
         f"up to {background.MOST_FILE_BYTES >> 10} KB",

@@ -301,6 +301,22 @@ def test_the_readme_is_short_and_names_every_override_and_both_commands():
         assert name in readme
 
 
+def test_the_pages_keep_to_their_words():
+    docs = ROOT / "docs"
+    folders = (docs / folder for folder in ("start", "use", "run", "decide", "reference"))
+    users = [*docs.glob("*.md"), *(page for folder in folders for page in folder.glob("*.md"))]
+    decisions = [*(docs / "decisions").glob("*.md")]
+    others = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "config.yaml")]
+    everything = {*docs.rglob("*.md"), *others} - {*decisions}
+
+    def count(pages):
+        return sum(len(page.read_text().split()) for page in pages)
+
+    assert count(users) <= 32_000
+    assert count(everything) <= 48_000
+    assert count(decisions) <= 20_000
+
+
 def test_the_readme_states_the_figures_of_the_pages_that_it_links_to():
     readme = (ROOT / "README.md").read_text()
     savings, speed, translation = (

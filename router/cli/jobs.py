@@ -35,7 +35,7 @@ _MOST = 10_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    actions = "list the newest jobs; show, watch or cancel one, or print its result"
+    actions = "watch: follow the answer; result: print it"
     parser.add_argument("action", choices=tuple(_ACTIONS), help=actions)
     parser.add_argument("id", nargs="?", default="", metavar="ID", help="the job's id")
     add_router_arguments(parser)

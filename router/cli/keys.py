@@ -70,10 +70,7 @@ _RIGHTS = {right.setting: right.option for right in RIGHTS}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    actions = (
-        "add a caller with a key, set its rights, list all, rotate or revoke keys, test a key, "
-        "or forget (delete) what is kept of a caller"
-    )
+    actions = "add: a caller with a key; set: its rights; forget: delete what is kept of a caller"
     parser.add_argument("action", choices=tuple(_ACTIONS), help=actions)
     named = "the caller's name; revoke: or a key or its id; test: the key, or - for standard input"
     parser.add_argument("what", nargs="?", default="", metavar="NAME", help=named)

@@ -41,10 +41,7 @@ _NAMES = {"tandem.db": "ledger", "responses.db": "responses", "jobs.db": "jobs"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    actions = (
-        "show sizes, rows and copies; back up all files, with keys, config and what marks taught; restore them; "
-        "or give free room to the disk"
-    )
+    actions = "backup, restore: all files, with keys, config and what marks taught; compact: give free room to the disk"
     parser.add_argument("action", choices=tuple(_ACTIONS), help=actions)
     parser.add_argument("file", nargs="?", metavar="FILE", help="backup and restore: the archive, a tar file")
     add_config_argument(parser)

@@ -26,10 +26,8 @@ EXAMPLES = ("serve", "serve --port 4001 --log json", "serve --config work.yaml -
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_config_argument(parser, running="")
-    parser.add_argument("--host", help="the address to bind (default: server.host)")
-    parser.add_argument(
-        "--port", type=whole_number_between(0, 65_535), help="the port to bind, 0 for a free one (default: server.port)"
-    )
+    parser.add_argument("--host", help="default: server.host")
+    parser.add_argument("--port", type=whole_number_between(0, 65_535), help="0 for a free one (default: server.port)")
     parser.add_argument(
         "--log",
         choices=("text", "json"),

@@ -100,16 +100,19 @@ def is_planning(view: RequestView, marks: PlanMarks, look_back: slice = _QUICK_L
     if marks.read_field is not None and (said := marks.read_field(view.body)) is not None:
         return said
     conversation = view.conversation
-    items, messages = conversation.items, conversation.messages
+    items = conversation.items
     for index in range(len(items))[look_back]:
-        role = items[index].get("role")  # type: ignore[union-attr]  # objects, or refused before
+        try:
+            role = items[index].get("role")  # type: ignore[union-attr]
+        except AttributeError:  # a prompt without messages
+            return None
         if role == "user":
-            message = messages[index]
+            message = conversation.messages[index]
             if (len(message.texts) == 1 and not message.results) or not marks.block_tag:
                 continue
         elif role not in _OWN_ROLES:
             continue
-        for text in _own_texts(messages[index], marks):
+        for text in _own_texts(conversation.messages[index], marks):
             if (said := _find_mark(text, marks)) is not None:
                 return said
     return None

@@ -79,6 +79,7 @@ async def test_each_fact_is_told_to_memory_before_the_ledger_and_to_the_ledger_b
         ("AttemptEnded", "LiveStatistics"),
         ("Settled", "SessionMemory"),
         ("Settled", "Recorder"),
+        ("Recorded", "SessionMemory"),
         ("Recorded", "RequestLog"),
     ]
 
