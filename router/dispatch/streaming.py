@@ -229,12 +229,15 @@ class StreamedAnswer(Struct, eq=False):
             return
         self.finished, self.is_over, self.hides_usage = self.finished.get_loop().create_future(), False, False
         with suppress(TimeoutError):
-            async with asyncio.timeout(_USAGE_SECONDS):
-                while not self.is_over and self._read_end(tail).usage is None:
-                    self._caller = heard = Collected(-1)  # over with any piece
-                    await heard.over.wait()
+            # Not asyncio.timeout: in a task that was cancelled it raises CancelledError with Python 3.11.2.
+            await asyncio.wait_for(self._hear_usage(tail), _USAGE_SECONDS)
         if not self.is_over:
             self._settle(None)
+
+    async def _hear_usage(self, tail: Tail) -> None:
+        while not self.is_over and self._read_end(tail).usage is None:
+            self._caller = heard = Collected(-1)  # over with any piece
+            await heard.over.wait()
 
     def expire(self) -> None:
         exchange = self.context.exchange
