@@ -50,7 +50,7 @@ class Trouble(Word):
 
 
 Place = tuple[str, str]
-"""What a notice is about: of a target, a caller, a caller's plan or the router, and its name."""
+"""What a notice is about (a target, a caller, a caller's plan, else its kind), and the name."""
 
 
 class Notice(Struct, frozen=True, omit_defaults=True):
@@ -70,10 +70,9 @@ class Notice(Struct, frozen=True, omit_defaults=True):
     def place(self) -> Place:
         """One notice at a time has this key: a spent budget replaces a nearly spent one."""
         kind = self.kind
-        of = (
-            "plan" if kind is Trouble.PLAN_USED_UP else "caller" if kind.is_of_caller else "target" if kind.is_of_target else ""
-        )
-        return of, f"{self.subject} {self.plan}" if self.plan else self.subject
+        if kind is Trouble.PLAN_USED_UP:
+            return "plan", f"{self.subject} {self.plan}"
+        return "caller" if kind.is_of_caller else "target" if kind.is_of_target else kind, self.subject
 
 
 Notices = Callable[[], Sequence[Notice]]

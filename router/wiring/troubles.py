@@ -22,7 +22,7 @@ _LEDGER = "ledger"
 _NAMES = {_LEDGER: "the ledger", "responses": "the store of responses", "jobs": "the store of background jobs"}
 _MEANWHILE = {
     _LEDGER: "its rows wait in memory",
-    "responses": "new ones wait in memory, and requests for others are answered with 503",
+    "responses": "new ones wait in memory, and those that cannot be read are answered with 503",
     "jobs": "requests with background: true are answered with 503",
 }
 

@@ -197,6 +197,8 @@ def _extract(tar: tarfile.TarFile, archive: Path, member: Member, fresh: dict[st
         raise StoreUnusable(f"{archive}: damaged: {member.name} is missing")
     handle, name = tempfile.mkstemp(prefix=f".{place.name}.", suffix=".restoring", dir=place.parent)  # mode 0600
     fresh[member.name] = path = Path(name)
+    if member.name in PLAIN and place.exists():
+        path.chmod(place.stat().st_mode & 0o777)  # another user's service may read it
     digest = hashlib.sha256()
     with open(handle, "wb") as file:
         while chunk := content.read(1 << 20):

@@ -189,6 +189,9 @@ def _find_real(path: str, inode: int) -> str:
     return os.path.realpath(path)
 
 
+sqlite3.register_adapter(bool, int)  # found at once; without one, SQLite's module searches for a microsecond
+
+
 def connect(path: Path, timeout_seconds: float | None = None) -> sqlite3.Connection:
     """Never recreates a file that is gone."""
     address, timeout = f"{path.resolve().as_uri()}?mode=rw", WRITE_SECONDS if timeout_seconds is None else timeout_seconds

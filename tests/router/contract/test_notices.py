@@ -28,6 +28,12 @@ def test_two_troubles_of_one_budget_have_the_same_place_and_those_of_a_target_of
     assert len({near.place, target.place, plan.place}) == 3
 
 
+def test_troubles_of_the_router_hide_no_other():
+    kinds = (Trouble.LEDGER_LOSING, Trouble.POLICY_OFF, Trouble.LOOKS_WAVED_OFF, Trouble.STORE_AWAY)
+
+    assert len({Notice(kind, "", 0.0, "x", "y").place for kind in kinds}) == len(kinds)
+
+
 def test_a_hint_is_one_that_its_reader_can_follow():
     of_target, _, of_budget, of_plan = visible_to("ada", ALL, is_admin=False)
 

@@ -52,8 +52,8 @@ def test_each_store_has_a_notice_of_its_own():
         (
             "store_away",
             "responses",
-            "the store of responses cannot be written (the disk is full): new ones wait in memory, and requests for others are "
-            "answered with 503",
+            "the store of responses cannot be written (the disk is full): new ones wait in memory, and those that cannot be "
+            "read are answered with 503",
         ),
         (
             "store_away",

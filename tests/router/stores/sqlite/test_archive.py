@@ -197,6 +197,18 @@ def test_where_one_file_cannot_be_put_in_place_all_stay_as_they_were(archive, he
     assert sorted(file.name for file in here.iterdir() if not file.name.startswith("keys")) == ["tandem.db"]
 
 
+def test_a_config_keeps_who_may_read_it_and_a_new_file_is_private(archive, here):
+    keys = here / "keys.yaml"
+    keys.chmod(0o640)
+    restore_archive(archive, read_manifest(archive), places_in(here))
+    replaced = keys.stat().st_mode & 0o777
+    keys.unlink()
+
+    restore_archive(archive, read_manifest(archive), places_in(here))
+
+    assert (replaced, keys.stat().st_mode & 0o777) == (0o640, 0o600)
+
+
 def test_no_archive_is_overwritten(archive, here):
     with pytest.raises(FileExistsError):
         write_archive(archive, [Item("keys.yaml", here / "keys.yaml", "keys.yaml")], "")
