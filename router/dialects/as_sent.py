@@ -65,7 +65,7 @@ DIFFERENCES = (
     ),
     Difference(
         Side.REQUEST,
-        "a name of Tandem's as `model` becomes the target's",
+        "a name of Tandem's as `model` becomes the target's; on fast, any name",
         "a name of Tandem's (`auto`, `deep`, a target) becomes the target's model; a fast target always gets its own",
     ),
     Difference(
