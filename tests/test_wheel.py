@@ -199,7 +199,7 @@ def test_the_command_works_in_a_project_with_folders_of_the_same_names(alone, tm
 
 def test_a_start_takes_less_than_two_seconds_of_cpu_and_80_mb(tmp_path):
     """How long a person waits for it is for the bench (`tests/bench/costs.py`); here it is what a start has to do."""
-    command = [sys.executable, "-m", "router.cli", "serve", "--port", "0", "--log", "json", "--ledger", "off"]
+    command = [sys.executable, "-m", "router.cli", "serve", "--port", "0", "--log", "json", "--no-ledger"]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     server = subprocess.Popen([*command, "--config", str(ROOT / "config.yaml")], stderr=subprocess.PIPE, text=True, cwd=ROOT)
 

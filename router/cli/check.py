@@ -8,7 +8,6 @@ from router.cli import Ended
 from router.cli.common import (
     add_config_argument,
     add_json_argument,
-    add_old_option,
     add_yes_argument,
     command_name,
     find_config_in_use,
@@ -72,8 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--migrate", action="store_true", help="only bring the tables of shared.postgres to this release")
     add_json_argument(parser)
     parser.add_argument("--schema", action="store_true", help="print the JSON schema of config.yaml")
-    parser.set_defaults(verbose=False)
-    add_old_option(parser, "--verbose", "verbose", action="store_true")
+    parser.add_argument("--verbose", action="store_true", help=argparse.SUPPRESS)
 
 
 def run(arguments: argparse.Namespace) -> int:

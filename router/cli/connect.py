@@ -265,7 +265,7 @@ def _say_when_away(recipe: Recipe, url: str, arguments: argparse.Namespace) -> i
 def _say_what_follows(recipe: Recipe, facts: Facts) -> None:
     say(f"{recipe.name} is connected to {facts['url']}. To undo: {command_name()} connect {recipe.client} --undo")
     if recipe.keeps_login:
-        say("  It keeps its login, which the router passes to the plan's own vendor and to nobody else.")
+        say("  It keeps its login. The router passes it to the plan's own vendor, and where accepts_keys_of names it.")
     say(f"  To choose a tier: {recipe.choose}")
     for line in recipe.after.splitlines():
         say(f"  {line}")

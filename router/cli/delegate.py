@@ -7,7 +7,7 @@ from pathlib import Path
 from router.cli import Ended
 from router.cli.asking import Refused, Unreachable, explain_refusal
 from router.cli.background import MOST_BYTES, Jobs, TaskRefused, TaskTooLong, find_agent_session, read_file, write_request
-from router.cli.common import command_name, print_json, say
+from router.cli.common import add_old_option, command_name, print_json, say
 from router.cli.reaching import add_router_arguments, find_url, read_own_key
 from router.cli.watching import watch
 from router.contract.request import JsonObject
@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="have the agent of delegation.runner do it in a new git worktree; the result is a patch. For admins",
     )
-    parser.add_argument("--with-hands", action="store_true", help=argparse.SUPPRESS)
+    add_old_option(parser, "--with-hands", "--agent", const=True)
     parser.add_argument(
         "--config",
         metavar="FILE",
@@ -49,9 +49,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    if arguments.with_hands:
-        say("--with-hands is now called --agent; the old name goes with the next release")
-        arguments.agent = True
     _check_options(arguments)
     try:
         body = write_request(_read_task(arguments.task), [read_file(path) for path in arguments.file], arguments.tier)

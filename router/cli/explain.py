@@ -58,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="tool calls of the turns of --after, of all or each (default: as is usual)",
     )  # fmt: skip
     parser.add_argument("--request", metavar="FILE", help="the JSON body of a request instead; - for standard input")
-    add_old_option(parser, "--file", "request")
+    add_old_option(parser, "--file", "--request")
     parser.add_argument(
         "--dialect",
         choices=[str(dialect) for dialect in Dialect],

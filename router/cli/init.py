@@ -34,6 +34,7 @@ from router.connect import KEY
 from router.connect.recipe import installed_clients, known_clients, load_recipe
 from router.contract.extras import how_to_install
 from router.contract.words import Tier
+from router.stores.folders import make_folders
 from router.wiring.build import known_names
 
 EXAMPLES = (
@@ -127,7 +128,7 @@ def _find_usage_problem(arguments: argparse.Namespace, output: Path, presets: Pr
             if name not in presets.providers and not _LOCAL_AT_PORT.fullmatch(name):
                 known = ", ".join(presets.providers)
                 return f'--{tier} {given}: unknown provider "{name}"\n  hint: {close_to(name, presets.providers)}known: {known}'
-    return "" if output.parent.is_dir() else f"{output.parent} is not a folder"
+    return f"{output.parent} is not a folder" if output.parent.exists() and not output.parent.is_dir() else ""
 
 
 def _choose(
@@ -271,6 +272,7 @@ def _write(output: Path, text: str, connections: Sequence[tuple[str, str]], *, i
     fresh = output.with_name(f".{output.name}.new")
     mode = output.stat().st_mode & 0o755 if output.exists() else 0o600  # keys may be added later
     try:
+        make_folders(output.parent)
         write_private(fresh, text.encode(), mode)  # the old file is moved only once this is complete
         if output.exists():
             backup = free_backup(output)

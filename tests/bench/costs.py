@@ -33,7 +33,7 @@ def measure() -> dict[str, float]:
 
 
 def _start_seconds() -> float:
-    command = [sys.executable, "-m", "router.cli", "serve", "--port", "0", "--log", "json", "--ledger", "off"]
+    command = [sys.executable, "-m", "router.cli", "serve", "--port", "0", "--log", "json", "--no-ledger"]
     began = time.perf_counter()
     with subprocess.Popen([*command, "--config", "config.yaml"], stderr=subprocess.PIPE, text=True, cwd=ROOT) as server:
         try:

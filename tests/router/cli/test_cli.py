@@ -139,10 +139,12 @@ def test_an_option_means_the_same_in_every_command():
     ],
     ids=lambda words: words[0],
 )
-def test_an_old_option_still_works_and_no_help_shows_it(now, before):
+def test_an_old_option_still_works_with_a_warning_and_no_help_shows_it(now, before, capsys):
     parser, commands = build_parser({now[0]})
 
     assert parser.parse_args(now) == parser.parse_args(before)
+    old, new = (next(word for word in words if word.startswith("--")) for words in (before, now))
+    assert capsys.readouterr().err == f"{old} is now: {new}. The old name works until the next release\n"
     shown = commands[now[0]].format_help()
     assert re.search(rf"{now[-1] if now[-1].startswith('--') else now[-2]}\b", shown)
     assert not re.search(rf"{before[-1] if before[-1].startswith('--') else before[-2]}[ ,\n]", shown)

@@ -335,7 +335,7 @@ def test_flags_say_who_serves_a_tier(here, monkeypatch):
         (["--fast", "grok"], "did you mean groq?"),
         (["--deep", "kimi"], "hint: set MOONSHOT_API_KEY or KIMI_API_KEY"),
         (["--fast", "lmstudio"], "LM Studio was not found here"),
-        (["--output", "nowhere/config.yaml"], "nowhere is not a folder"),
+        (["--output", "/dev/null/config.yaml"], "/dev/null is not a folder"),
         (["--output", "."], ". is a folder"),
     ],
 )
@@ -343,6 +343,13 @@ def test_what_cannot_be_done_is_said_with_the_way_out(here, capsys, arguments, s
     assert main(["init", *arguments]) == 2
     assert said in capsys.readouterr().err
     assert list(here.iterdir()) == []
+
+
+def test_a_folder_that_is_missing_is_made_for_its_owner_alone(here):
+    assert main(["init", "--offline", "--output", "mine/tandem/config.yaml"]) == 0
+
+    assert (here / "mine/tandem/config.yaml").is_file()
+    assert (here / "mine").stat().st_mode & 0o777 == 0o700
 
 
 def test_a_folder_that_cannot_be_written_to_is_said_plainly(here, capsys):

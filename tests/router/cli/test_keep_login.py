@@ -88,7 +88,7 @@ def test_claude_code_gets_the_address_and_nothing_that_would_end_its_login(home,
     assert set(told) == {"env", "apiKeyHelper", "statusLine"}
     assert told["apiKeyHelper"] == ""
     said = capsys.readouterr().err
-    assert "It keeps its login, which the router passes to the plan's own vendor and to nobody else." in said
+    assert "It keeps its login. The router passes it to the plan's own vendor, and where accepts_keys_of names it." in said
     assert "is not logged in" not in said
     main(["connect"])
     assert "claude-code  installed      connected\n" in capsys.readouterr().out

@@ -40,7 +40,7 @@ def test_a_router_with_keys_and_without_a_ledger_is_found_and_its_key_is_gone_wi
     (here / "keys.yaml").write_text("callers: {}\n")
     (here / "keys.yaml").chmod(0o600)
     (here / "config.yaml").write_text(f"keys: {{file: keys.yaml}}\n{SIMULATED}")
-    with serving(here, "--ledger", "off") as url:
+    with serving(here, "--no-ledger") as url:
         assert main(["reload"]) == 0
         (router,) = all_routers()
         (record,) = (here / "home" / "state" / "tandem" / "routers").iterdir()

@@ -178,7 +178,7 @@ def test_a_router_whose_certificate_has_expired_starts_with_a_warning(here):
 
 
 def test_without_a_ledger_nothing_is_written(here):
-    server = start_server(here, "--log", "json", "--ledger", "off")
+    server = start_server(here, "--log", "json", "--no-ledger")
     url = json.loads(server.stderr.readline())["url"]
     with urllib.request.urlopen(f"{url}/v1/models", timeout=20) as answer:
         assert answer.status == 200

@@ -68,7 +68,7 @@ def test_after_a_reload_the_fingerprint_is_that_of_the_config_in_use(here, capsy
         assert main(["status", "--json"]) == 0
         return json.loads(capsys.readouterr().out)["fingerprint"]
 
-    with serving(here, "--ledger", "off"):
+    with serving(here, "--no-ledger"):
         before = fingerprint()
         config.write_text(SIMULATED.replace("window_tokens: 400000", "window_tokens: 200000"))
         assert fingerprint() == before

@@ -159,7 +159,7 @@ def test_the_old_name_of_the_option_still_works_and_the_new_one_is_said(server, 
 
     assert main(arguments) == 2
     err = capsys.readouterr().err
-    assert err.startswith("--with-hands is now called --agent")
+    assert err.startswith("--with-hands is now: --agent. The old name works until the next release\n")
     assert "missing-agent is not installed" in err
 
 

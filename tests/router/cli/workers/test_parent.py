@@ -123,7 +123,7 @@ async def test_the_successor_of_a_worker_takes_nothing_that_needs_a_restart(tmp_
 
 async def test_the_successor_of_a_worker_refuses_keys_that_the_other_workers_refused(tmp_path):
     write_keys(tmp_path, ada="")
-    async with group_of(2, tmp_path, PRICED + KEYS, "--ledger", "off") as group:
+    async with group_of(2, tmp_path, PRICED + KEYS, "--no-ledger") as group:
         keys = write_keys(tmp_path, ada="", eve="daily_usd: 1")
         await until(lambda: group.log.count("keys.kept") == 2)
         for pid in group.workers:
@@ -163,7 +163,7 @@ async def test_the_successor_of_a_worker_sends_the_key_of_now(tmp_path, upstream
 
 async def test_a_reload_that_workers_would_refuse_is_refused_by_the_parent(tmp_path):
     write_keys(tmp_path, ada="")
-    async with group_of(2, tmp_path, PRICED + KEYS, "--ledger", "off") as group:
+    async with group_of(2, tmp_path, PRICED + KEYS, "--no-ledger") as group:
         write_keys(tmp_path, eve="daily_usd: 1")
         group.process.send_signal(signal.SIGHUP)
 
