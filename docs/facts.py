@@ -90,23 +90,23 @@ def list_faults() -> str:
 LEAVES: Mapping[str, tuple[str, str]] = {
     "tiers.fast.targets[].base_url": (
         "the chosen target",
-        "the request's body, with all your client put into it (`user`, `metadata`), translated if the target speaks another "
-        "API. Headers: the target's API key, `user-agent: tandem`, and your client's `openai-beta`, `x-client-request-id`, "
-        "`anthropic-version` and `anthropic-beta`. If it fails, up to two other targets, of the other tier too unless "
-        "`spill_over: false`. With `billing: plan`, the request as your client sent it, "
-        "[with its login](../reference/http.md#on-a-plan)",
+        "the request's body, with `user` and `metadata`, translated if the target speaks another API. Of your "
+        "client's headers, only `openai-beta`, `x-client-request-id`, `anthropic-version` and `anthropic-beta`. If it "
+        "fails, up to two other targets, of the other tier too unless `spill_over: false`. With `billing: plan`, nearly what "
+        "your client sent, [with its login](../reference/http.md#on-a-plan)",
     ),
     "traces.endpoint": (
         "the collector",
-        "for sampled requests, times, names of targets and models, tier, tokens, status, path, and a digest of caller "
-        "and session. Targets can get a `traceparent`, and the caller's `tracestate`",
+        "of sampled requests, times, targets, models, tier, reason, tokens, status, path, and a digest of caller "
+        "and session. Targets may get `traceparent` and the caller's `tracestate`",
     ),
-    "alerts.webhook": ("that address", "each problem's kind, the name of the target, caller or store, and a hint"),
+    "alerts.webhook": ("that address", "each problem's text, kind, time and hint, which may name the target, caller or store"),
     "webhooks[].url": ("that address", "the id of a background job that ended, and how it ended"),
     "shared.valkey.url": (
         "the Valkey or Redis server",
         "texts of responses and message threads for an hour, and answers to requests with an `Idempotency-Key` for ten "
-        "minutes. Without text: sessions for 7 days, limits, budgets, the state of targets, live figures, revoked keys",
+        "minutes. Without text: sessions for 7 days, limits, budgets, the state of targets, live figures, digests of revoked "
+        "keys",
     ),
     "shared.postgres.url": (
         "the database",
