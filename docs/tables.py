@@ -203,8 +203,8 @@ def list_errors() -> list[tuple[str, object, str]]:
                 yield child.code, status, " ".join(child.__doc__.split())
             yield from below(child)
 
-    first = (errors.TandemError.code, 500, "A bug in Tandem, reported without details.")
-    faulty = ("config_faulty", 422, "A reload found the faults in `faults`. Nothing was changed.")
+    first = (errors.TandemError.code, 500, "A bug in Tandem.")
+    faulty = ("config_faulty", 422, "See `faults`. Nothing was changed.")
     return [first, faulty, *below(errors.TandemError)]
 
 

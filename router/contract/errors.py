@@ -113,11 +113,11 @@ class NotAllowed(BadRequest, code="not_allowed"):
 
 
 class UnknownOverride(BadRequest, code="unknown_override"):
-    """An unknown `x-tandem-*` header, or value of one."""
+    """An unknown `x-tandem-*` header, value or tier."""
 
 
 class TooDeep(BadRequest, code="too_deep"):
-    """The JSON is nested too deeply."""
+    """JSON nested too deeply."""
 
 
 class ResponseForgotten(BadRequest, code="previous_response_not_found"):
@@ -148,7 +148,7 @@ class Interrupted(BadRequest, code="interrupted"):
 
 
 class ThreadUnsupported(BadRequest, code="thread_unsupported_request"):
-    """Threads lack this. Send the whole conversation without `thread`."""
+    """Unknown fields of `thread`, or no beta header."""
 
 
 class ThreadMismatch(BadRequest, code="thread_fingerprint_mismatch"):
@@ -156,11 +156,11 @@ class ThreadMismatch(BadRequest, code="thread_fingerprint_mismatch"):
 
 
 class Misfit(BadRequest, code="misfit"):
-    """No target of the requested tier, or any, can serve it."""
+    """No target, or none of the requested tier, can serve it."""
 
 
 class TooLong(Misfit, code="context_length_exceeded"):
-    """The prompt is too long for every target. Compact it."""
+    """As `misfit`: the prompt is too long. Compact it."""
 
 
 class Unauthorized(RequestError, status=401, code="unauthorized"):
@@ -179,19 +179,19 @@ class CallerKey(RequestError, status=401, code="caller_key"):
 
 
 class Forbidden(RequestError, status=403, code="forbidden"):
-    """`Host` is not loopback, or another web page asks."""
+    """`Host` is not loopback, another web page asks, or `x-tandem-page` is missing."""
 
 
 class NotPermitted(RequestError, status=403, code="not_permitted"):
-    """The key lacks a right, which the message names."""
+    """The key or the config forbids it: see the message."""
 
 
 class NotFound(RequestError, status=404, code="not_found"):
-    """No such route or record."""
+    """No such route or record, or it is off."""
 
 
 class UnknownModel(NotFound, code="model_not_found"):
-    """The name is neither in `models` nor a target's."""
+    """Unknown: the message lists known names."""
 
 
 class ItemForgotten(NotFound, code="item_not_found"):
@@ -199,7 +199,7 @@ class ItemForgotten(NotFound, code="item_not_found"):
 
 
 class JobGone(NotFound, code="job_not_found"):
-    """Deleted, expired, or never this caller's."""
+    """Deleted, expired, over, or never this caller's."""
 
 
 class ThreadForgotten(NotFound, code="thread_not_found"):
@@ -207,7 +207,7 @@ class ThreadForgotten(NotFound, code="thread_not_found"):
 
 
 class WrongMethod(RequestError, status=405, code="method_not_allowed"):
-    """Another method is needed: see `allow`."""
+    """Use a method of `allow`."""
 
     def __init__(self, message: str, *, allowed: str) -> None:
         super().__init__(message)
@@ -215,7 +215,7 @@ class WrongMethod(RequestError, status=405, code="method_not_allowed"):
 
 
 class BodyTimeout(RequestError, status=408, code="body_timeout"):
-    """The body did not arrive in time."""
+    """The request did not arrive in time."""
 
 
 class IdempotencyMismatch(RequestError, status=409, code="idempotency_mismatch"):
@@ -223,11 +223,11 @@ class IdempotencyMismatch(RequestError, status=409, code="idempotency_mismatch")
 
 
 class BodyTooLarge(RequestError, status=413, code="body_too_large"):
-    """Over `limits.max_body_bytes`, or expands too much."""
+    """Too large, or expands too much."""
 
 
 class WrongMediaType(RequestError, status=415, code="unsupported_media_type"):
-    """Not JSON in UTF-8, or unknown compression."""
+    """Another content type, charset or compression."""
 
 
 class UpgradeRequired(RequestError, status=426, code="upgrade_required"):
@@ -235,7 +235,7 @@ class UpgradeRequired(RequestError, status=426, code="upgrade_required"):
 
 
 class RateLimited(RequestError, status=429, code="rate_limited"):
-    """A limit of the key, or too many wrong keys. Wait for `retry-after`."""
+    """A limit or share of the key, too many polls, or wrong keys."""
 
     def __init__(self, message: str, *, retry_after_seconds: float | None = None, left: tuple[Left, ...] = ()) -> None:
         super().__init__(message, retry_after_seconds=retry_after_seconds)
@@ -243,15 +243,15 @@ class RateLimited(RequestError, status=429, code="rate_limited"):
 
 
 class BudgetSpent(RequestError, status=429, code="budget_spent"):
-    """Spent until `retry-after`; without that, the request exceeds the whole budget."""
+    """Too little is left. Without `retry-after`, the request exceeds the whole budget."""
 
 
 class BudgetHeld(BudgetSpent, code="budget_held"):
-    """The rest is held for running requests. Wait for `retry-after`."""
+    """Running requests hold the rest."""
 
 
 class TooManyJobs(RequestError, status=429, code="too_many_jobs"):
-    """Too many background jobs. Wait for `retry-after`."""
+    """No room for another background job."""
 
 
 class HeadersTooLarge(RequestError, status=431, code="headers_too_large"):
@@ -263,25 +263,25 @@ class Superseded(RequestError, status=499, code="superseded"):
 
 
 class Unavailable(TandemError, status=503, code="unavailable"):
-    """Overloaded or shutting down. Try again."""
+    """Overloaded, shutting down, or the ledger is unreadable."""
 
     is_retryable = True
 
 
 class JobsUnavailable(Unavailable, code="jobs_unavailable"):
-    """Background jobs cannot be stored or read now. Try again."""
+    """Background jobs cannot be stored or read."""
 
 
 class StoreUnavailable(Unavailable, code="store_unavailable"):
-    """A store is unavailable. Try again."""
+    """A store is unavailable."""
 
 
 class TiersBusy(Unavailable, status=429, code="tiers_busy"):
-    """Every target that could serve is busy. Try again."""
+    """Every target that could serve is busy or failed."""
 
 
 class InProgress(Unavailable, status=409, code="in_progress"):
-    """The same `Idempotency-Key` is still running. Try again."""
+    """That `Idempotency-Key` is still running."""
 
 
 class InternalFault(TandemError):
@@ -289,7 +289,7 @@ class InternalFault(TandemError):
 
 
 class UpstreamError(TandemError, status=502, code="upstream_error"):
-    """A target failed, and no other could take over."""
+    """A target's error without a code of its own."""
 
     is_retryable = True
     was_tried_again = False
@@ -309,7 +309,7 @@ class UpstreamLost(UpstreamUnreachable):
 
 
 class UpstreamTimeout(UpstreamError, status=504, code="upstream_timeout"):
-    """The target sent nothing for too long."""
+    """The target, or the whole request, took too long."""
 
 
 class UpstreamQueued(UpstreamTimeout, code="upstream_queued"):
@@ -325,7 +325,7 @@ class Sent(NamedTuple):
 
 
 class UpstreamRefused(UpstreamError, code="upstream_refused"):
-    """The target's error, passed on."""
+    """The target's refusal, passed on; 502 where it failed."""
 
     used_up: UsedUp | None = None
     """Until when the caller's plan refuses, if it is one."""
@@ -355,7 +355,7 @@ class UpstreamRefused(UpstreamError, code="upstream_refused"):
 
 
 class UpstreamLoading(UpstreamError, status=503, code="upstream_loading"):
-    """The target is loading its model. Try again."""
+    """The target is loading its model."""
 
     def __init__(self, target: str, words: str, *, retry_after_seconds: float | None = None) -> None:
         retry_after_seconds = 2.0 if retry_after_seconds is None else retry_after_seconds  # polled by then
@@ -375,18 +375,18 @@ class UpstreamBarred(UpstreamError):
 
 
 class UpstreamAuth(UpstreamBarred, code="upstream_auth"):
-    """The target rejected its API key, credit or region. The operator must correct it."""
+    """The target's API key, credit or region: ask the operator."""
 
 
 class UpstreamModel(UpstreamBarred, code="upstream_model"):
-    """The target does not know the configured model."""
+    """The target does not know the configured model or path."""
 
     fault = AccountFault.MODEL
 
 
 class UpstreamMalformed(UpstreamError, code="upstream_malformed"):
-    """The target's answer was a web page or other JSON."""
+    """An unusable answer, such as a web page."""
 
 
 class UpstreamCut(UpstreamError, code="upstream_cut"):
-    """The answer ended without its terminal event."""
+    """The answer ended early, or a job's exceeds 64 MB."""
