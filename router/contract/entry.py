@@ -32,9 +32,9 @@ class Attempt(Struct, frozen=True, omit_defaults=True):
     target: str
     """Its name."""
     status: int | None
-    """HTTP status; null for no answer."""
+    """HTTP status; null without an answer."""
     error: str | None
-    """Error code; null if it served."""
+    """Error code, if any."""
     seconds: float
     """How long it took."""
     usage: Usage | None = None
@@ -92,13 +92,13 @@ class Line(Struct, frozen=True, rename={"id": "request_id"}):
     target: str | None
     """Served or tried last."""
     because: str | None
-    """The decision in one sentence."""
+    """The decision or failure in one sentence."""
     score: float | None
     """Chance of a long task."""
     overhead_ms: float
-    """Tandem's own time."""
+    """Until it first waits for others."""
     ttft_ms: float | None
-    """From arrival to the first token."""
+    """From arrival to a stream's first token."""
     duration_ms: float
     """From arrival to the end."""
     tokens_per_second: float | None
@@ -112,9 +112,9 @@ class Line(Struct, frozen=True, rename={"id": "request_id"}):
     reasoning_tokens: int | None
     """Those of reasoning."""
     tokens_estimated: bool | None
-    """The target reported no usage."""
+    """Whether some are estimates."""
     cost_usd: float | None
-    """Of all attempts; NULL where one is unknown."""
+    """Of all attempts; NULL if unknown."""
     attempts: int
     """Number of targets called; in the ledger, a list of them."""
     billing: str | None = None

@@ -44,13 +44,13 @@ class KeptDecision(Struct, frozen=True, omit_defaults=True):
     insists: tuple[tuple[str, Insist], ...] = ()
     """Pairs of policy and opinion, strongest first."""
     ruled_out: tuple[tuple[str, RuleOut], ...] = ()
-    """Targets that could not serve, likewise."""
+    """Targets ruled out, likewise."""
     leans: tuple[tuple[str, Lean], ...] = ()
     """Evidence, likewise: log-odds of `score`."""
     skipped: tuple[Skipped, ...] = ()
     """Policies that failed."""
     spill: tuple[str, ...] = ()
-    """The other tier's targets."""
+    """The other tier's, if they may take over."""
     prompt_tokens_exact: bool = False
     """Counted, not estimated."""
     prompt_tokens_range: tuple[int, int] | None = None
@@ -62,7 +62,7 @@ class KeptDecision(Struct, frozen=True, omit_defaults=True):
     second_opinion: SecondOpinion | None = None
     """Target, outcome, worth, expected cost."""
     combining: str = ""
-    """`plan`, `look:auto` or `plan,look:always`."""
+    """Such as `plan,look:auto`."""
     look: LookEnd | None = None
     """Deep's look: target, end, objections, seconds, cost."""
     look_before: str = ""
