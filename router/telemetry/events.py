@@ -193,7 +193,7 @@ def config_kept(*, source: str, faults: Sequence[str]) -> None:
 
 
 def secrets_reloaded(*, changed: Sequence[str]) -> None:
-    """A changed `.env` or certificate is in use."""
+    """A changed `.env` or `server.tls` certificate is in use."""
     _log.info("secrets.reloaded", changed=list(changed))
 
 
@@ -305,7 +305,7 @@ def caller_limited(*, caller: str, limit: str, seconds: float) -> None:
 
 
 def socket_refused(*, target: str, reason: str, seconds: float) -> None:
-    """A target refused a WebSocket: HTTP for `seconds`."""
+    """A target's WebSockets failed: HTTP for `seconds`."""
     _log.warning("socket.refused", target=target, reason=reason, seconds=seconds)
 
 
@@ -315,7 +315,7 @@ def tokens_uncounted(*, reason: str) -> None:
 
 
 def ledger_failed(*, reason: str, lost: int) -> None:
-    """Entries could not be written: `DiskFull`, `LogGone` (`-wal` or `-shm` deleted), `Damaged`, or the system's words."""
+    """Entries could not be written: `DiskFull`, `LogGone` (`-wal` or `-shm` deleted), `Damaged` or another `reason`."""
     _log.error("ledger.failed", reason=reason, lost=lost)
 
 
@@ -355,7 +355,7 @@ def pulse_ignored(*, reason: str, count: int) -> None:
 
 
 def clock_differs(*, store: str, seconds: float) -> None:
-    """A shared store's clock is ahead by `seconds`, or behind if negative."""
+    """A shared store's clock is `seconds` ahead; negative: behind."""
     _log.warning("clock.differs", store=store, seconds=seconds)
 
 
@@ -406,12 +406,12 @@ def store_compacted(*, file: str, megabytes: int) -> None:
 
 
 def store_clock_leapt(*, file: str, days: int) -> None:
-    """The clock is a week ahead: nothing is deleted yet."""
+    """The clock leapt by over a week: nothing is deleted by it yet."""
     _log.warning("store.clock_leapt", file=file, days=days)
 
 
 def clock_leapt(*, seconds: float) -> None:
-    """The time leapt; nothing expires for a day."""
+    """The time leapt: for a day, nothing expires by it."""
     _log.warning("clock.leapt", seconds=round(seconds, 1))
 
 
