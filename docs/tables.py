@@ -27,22 +27,22 @@ OTHERS = {
     "(../use/sdks.md#retry-safely).",
 }
 ANSWERS = {
-    "x-tandem-request-id": "The request's id, also in errors, logs and the ledger.",
+    "x-tandem-request-id": "The request's id, also in errors and the ledger.",
     "x-request-id": "For OpenAI's SDKs: the target's id, or the one above.",
     "request-id": "For Anthropic's SDKs.",
     "x-tandem-tier": "The tier that served.",
     "x-tandem-target": "The target that served; `queued` if not yet known.",
-    "x-tandem-because": "Why, in one ASCII sentence; failed attempts first.",
-    "x-tandem-score": "Chance that the turn is a long task, 0 to 1.",
-    "x-tandem-overhead-ms": "Tandem's own milliseconds.",
+    "x-tandem-because": "Why, in ASCII; failed attempts first.",
+    "x-tandem-score": "Chance of a long task, 0 to 1.",
+    "x-tandem-overhead-ms": "Milliseconds until it first waited for others.",
     "x-tandem-replayed": "`true` for an answer repeated by `idempotency-key`.",
     "x-tandem-dropped": "What the request [lost](../decide/translation.md#what-is-dropped), or a budget's cap on the answer.",
     "x-tandem-budget": "Spent share of the budget: `0.82; left_usd=0.0899; period=day`.",
     "x-tandem-jobs": "Up to eight ended, uncollected jobs of the session: `resp_ab12=completed`.",
     "x-tandem-explain": "The decision as JSON, with `x-tandem-explain: full`.",
-    "allow": "On a 405: the route's methods.",
+    "allow": "On a 405: methods that work.",
     "www-authenticate": "On a 401: `Bearer`.",
-    "x-ratelimit-limit-requests": "The key's or target's limit a minute; also `-remaining-`, `-reset-`, `-tokens`.",
+    "x-ratelimit-limit-requests": "The key's limit a minute, or the target's header; also `-remaining-`, `-reset-`, `-tokens`.",
     "anthropic-ratelimit-requests-limit": "On `/v1/messages`, also `-remaining`, `-reset` (a moment).",
 }
 EXITS = {

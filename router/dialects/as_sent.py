@@ -100,8 +100,8 @@ DIFFERENCES = (
     ),
     Difference(
         Side.REQUEST,
-        "with `upstream_transport: http`, and for titles and other side requests, a socket's message is sent over HTTP: its"
-        " lite mark is a header, `openai-beta` does not mention sockets, and `client_metadata` stays as it was",
+        "with `upstream_transport: http`, and for titles and other side requests, a socket's message is sent over HTTP,"
+        " with headers to fit",
         "HTTP and sockets say some things in different places",
     ),
     Difference(
@@ -135,6 +135,7 @@ DIFFERENCES = (
         "of a stream, `content-type`, `cache-control` and `x-accel-buffering` are Tandem's",
         "no proxy on the way may hold it back",
     ),
+    Difference(Side.ANSWER, "with `combine.look`, deep's objections are added", "the person asked for them"),
     Difference(Side.ANSWER, "at most 40 headers and 6,000 characters of them", "limits and ids come first"),
     Difference(Side.ANSWER, "comments (`: heartbeat`) where a stream is silent for 10 seconds", "readers of streams skip them"),
     Difference(

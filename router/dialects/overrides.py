@@ -21,7 +21,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     FRAMES: ("1", "0"),
 }
 HEADERS = {
-    "x-tandem-tier": "`fast`, `deep` or `auto`: the tier that serves.",
+    "x-tandem-tier": "`fast`, `deep` or `auto`: the tier asked for.",
     "x-tandem-scope": "`request` (default) or `session`: how long that applies. `session` needs a named session.",
     "x-tandem-session": "The session's id, 1 to 200 characters, for clients without one.",
     JOB_SESSION: "With `background: true`: the session to notify, by its name in `tandem log --sessions --json`.",
@@ -29,9 +29,9 @@ HEADERS = {
     "x-tandem-max-wait": "Seconds: targets with a longer wait are ruled out.",
     "x-tandem-on-misfit": "`error` (default) or `other`: if the requested tier cannot serve.",
     COMBINE: "`off`, `plan`, `look` or `plan,look`: use of [both tiers](../use/both-tiers.md).",
-    ROUTER_KEY: "The [router's key](../run/teams.md), if `authorization` and `x-api-key` are your own. Never passed on.",
+    ROUTER_KEY: "The [router's key](../run/teams.md), if `authorization` and `x-api-key` are your own.",
     UPSTREAM_KEY: "Your own key, for targets with `api_key: caller` only.",
-    "x-tandem-explain": "`full`: the whole decision in a header of that name.",
+    "x-tandem-explain": "`full`: the decision, shortened if long, in a header of that name.",
     FRAMES: "`1`: a [WebSocket](../use/websocket.md) also sends `tandem.decision` and `tandem.queued`.",
 }
 """Every override with its text for the reference page."""
