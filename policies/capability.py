@@ -70,7 +70,8 @@ def _prefer_hosts(request: RequestView, signals: Signals) -> Iterator[RuleOut]:
     for status in signals.statuses.values():
         target = status.target
         if request.dialect not in target.speaks and (host := able.get(target.tier)):
-            yield RuleOut(target.name, f"it cannot run the tool {request.hosted}, but {host} may be able to", lasting=True)
+            reason = f"it cannot run the tool {request.hosted}, but {host} may be able to"
+            yield RuleOut(target.name, reason, lasting=True, yields=True)
 
 
 def _find_lack(request: RequestView, target: Target) -> str | None:

@@ -59,6 +59,16 @@ async def test_a_tool_that_the_target_runs_is_left_to_one_that_may_run_it(mixed,
     assert upstream.seen == []
 
 
+async def test_a_target_asked_for_by_name_serves_without_the_tool_that_another_would_run(mixed, other_upstream):
+    search = {"tools": [{"type": "web_search_20250305", "name": "web_search"}]}
+
+    reply = await call(mixed.port, "/v1/messages", {**ASKED, **search, "model": "spark"})
+
+    assert (reply.status, reply.headers["x-tandem-target"]) == (200, "spark")
+    assert "web_search" in reply.headers["x-tandem-dropped"]
+    assert not other_upstream.seen
+
+
 async def test_a_request_that_no_target_can_take_is_refused_with_the_reason(start, upstream):
     tandem = await start(MIXED.format(upstream.base_url, upstream.base_url))
     upstream.scripts = [answer_json(CHAT_ANSWER)]
