@@ -189,7 +189,9 @@ def _find_real(path: str, inode: int) -> str:
     return os.path.realpath(path)
 
 
-sqlite3.register_adapter(bool, int)  # found at once; without one, SQLite's module searches for a microsecond
+# Found at once: for values of types without an adapter, Python's module searches for up to a microsecond, for each of them.
+sqlite3.register_adapter(bool, int)
+sqlite3.register_adapter(type(None), dict[None, None]().get)
 
 
 def connect(path: Path, timeout_seconds: float | None = None) -> sqlite3.Connection:
