@@ -30,7 +30,7 @@ _LOGIN_FLAG = "oauth-"
 
 
 class AnthropicHttpAdapter(Adapter):
-    """Anthropic's API: one POST for each request, with the target's key or the caller's."""
+    """Anthropic's API, likewise."""
 
     name: ClassVar[str] = "anthropic_http"
     speaks: ClassVar[frozenset[Dialect]] = frozenset({Dialect.MESSAGES})

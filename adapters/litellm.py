@@ -40,7 +40,7 @@ class LitellmSettings(AdapterSettings):
     environment: tuple[Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]*_[A-Za-z0-9_]*\*?$")], ...] = ()
     """Variables that litellm may read, as in [AWS_*]; keys are hidden otherwise."""
     aws_region_name: str = ""
-    """Of Bedrock. Default: AWS_REGION if readable, else us-west-2."""
+    """Of Bedrock. Default: AWS's own settings if readable, else us-west-2."""
     aws_profile_name: str = ""
     """A profile of ~/.aws."""
     vertex_project: str = ""
@@ -60,7 +60,7 @@ class LitellmSettings(AdapterSettings):
 
 
 class LitellmAdapter(Adapter):
-    """One call of litellm for each request, with the target's key. Needs the extra `litellm`."""
+    """APIs that litellm knows. Needs the extra `litellm`."""
 
     name: ClassVar[str] = "litellm"
     speaks: ClassVar[frozenset[Dialect]] = frozenset({Dialect.CHAT})

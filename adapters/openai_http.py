@@ -26,9 +26,10 @@ _FORWARDED = frozenset({"openai-beta", "x-client-request-id"})
 
 
 class OpenAiHttpAdapter(Adapter):
-    """OpenAI's API: one POST for each request, with the target's key or the caller's.
+    """OpenAI's API, with the target's key or the caller's.
 
-    With `upstream_transport: websocket` the client sends it over the session's socket instead, where there may be one.
+    One POST for each request. With `upstream_transport: websocket` the client sends it over the session's socket instead, where
+    there may be one.
     """
 
     name: ClassVar[str] = "openai_http"

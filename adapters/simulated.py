@@ -39,11 +39,11 @@ class Fault(AdapterSettings):
     kind: Literal["queue", "loading", "rate_limit", "error", "cut", "too_long", "no_images"]
     """What goes wrong."""
     when: str = ""
-    """Only for bodies that contain this text."""
+    """Only bodies with this text."""
     every: Annotated[int, Field(ge=1)] = 1
     """Only every n-th time."""
     alternate_seconds: Annotated[float, Field(gt=0, le=3600)] | None = None
-    """Off, then on, for this long, alternating."""
+    """Off, then on, each this long."""
     seconds: Annotated[float, Field(ge=0, le=600)] = 5.0
     """How long `queue` waits and `loading` lasts."""
     retry_after_seconds: Annotated[float, Field(ge=0, le=3600)] | None = None
@@ -58,13 +58,13 @@ class SimulatedSettings(AdapterSettings):
     """How the simulated tier behaves."""
 
     ttft_seconds: Annotated[float, Field(ge=0, le=60)] = 0.2
-    """Time to first token."""
+    """To the first token, besides reading."""
     tokens_per_second: Annotated[float, Field(gt=0, le=100_000)] = 1000.0
     """How fast it writes."""
     prefill_tokens_per_second: Annotated[float, Field(gt=0)] = 60_000.0
     """How fast it reads."""
     answer_tokens: Annotated[int, Field(ge=1, le=100_000)] = 120
-    """Length of answers."""
+    """Usual length of answers."""
     slots: Annotated[int, Field(ge=1, le=10_000)] | None = None
     """Answers at once; others wait in line."""
     faults: tuple[Fault, ...] = ()

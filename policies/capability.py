@@ -26,7 +26,7 @@ class CapabilityConfig(PolicyConfig):
 
 
 class CapabilityPolicy:
-    """Rules out targets whose `accepts` lacks what the request has."""
+    """Rules out targets that cannot take what the request has."""
 
     name: ClassVar[str] = "capability"
     Config: ClassVar[type[PolicyConfig]] = CapabilityConfig

@@ -16,9 +16,9 @@ class EffortConfig(PolicyConfig):
     none: float = Field(default=-0.8, ge=-10.0, le=10.0)
     """For `none` and `minimal`."""
     low: float = Field(default=-0.5, ge=-10.0, le=10.0)
-    """For the effort `low`."""
+    """For `low`."""
     high: float = Field(default=0.3, ge=-10.0, le=10.0)
-    """For the effort `high`."""
+    """For `high`."""
     highest: float = Field(default=1.2, ge=-10.0, le=10.0)
     """For `xhigh`, `max` and `ultra`."""
     plan_mode: float = Field(default=1.2, ge=-10.0, le=10.0)
@@ -26,7 +26,7 @@ class EffortConfig(PolicyConfig):
 
 
 class EffortPolicy:
-    """Reads reasoning effort (not `medium`) and plan mode."""
+    """Reads reasoning effort, if unusual or changed, and plan mode."""
 
     name: ClassVar[str] = "effort"
     Config: ClassVar[type[PolicyConfig]] = EffortConfig

@@ -39,13 +39,13 @@ class LearnedConfig(PolicyConfig):
     """Weigh what the person typed with trained weights."""
 
     strength: float = Field(default=1.0, ge=0.0, le=3.0)
-    """Multiplies what the classifier says."""
+    """Multiplies what it says."""
     weights: str = ""
     """File of trained weights. Default: Tandem's."""
     nothing_asked: float = Field(default=-4.0, ge=-10.0, le=0.0)
     """Words that ask for nothing."""
     personal: str = "personal.json"
-    """What marks taught (`tandem tune --apply`)."""
+    """File with what marks taught."""
 
     paths: ClassVar[tuple[str, ...]] = ("weights", "personal")
 
@@ -76,7 +76,7 @@ class _Read(NamedTuple):
 
 
 class LearnedPolicy:
-    """Leans as the classifier says, which is calibrated on real prompts, so the prior counts once."""
+    """Leans as the classifier reads the words."""
 
     name: ClassVar[str] = "learned"
     Config: ClassVar[type[PolicyConfig]] = LearnedConfig

@@ -21,7 +21,7 @@ class OverrideConfig(PolicyConfig):
 
 
 class OverridePolicy:
-    """An override decides the tier; the strongest wins."""
+    """Obeys overrides, the strongest first."""
 
     name: ClassVar[str] = "override"
     Config: ClassVar[type[PolicyConfig]] = OverrideConfig

@@ -96,7 +96,7 @@ class _Facts(NamedTuple):
 
 
 class RulesPolicy:
-    """Applies your rules, which rank below every override and yield where their tier cannot serve."""
+    """Applies your rules, unless an override decides or their tier cannot serve."""
 
     name: ClassVar[str] = "rules"
     Config: ClassVar[type[PolicyConfig]] = RulesConfig

@@ -23,13 +23,13 @@ class SideRequestConfig(PolicyConfig):
     """Send the client's own small requests to fast."""
 
     log_odds: float = Field(default=-4.0, ge=-10.0, le=0.0)
-    """Titles, commit messages, completions."""
+    """Such as titles, commit messages."""
     search_log_odds: float = Field(default=-4.0, ge=-10.0, le=0.0)
-    """Subagents that only search."""
+    """Subagents that only read and search."""
 
 
 class SideRequestPolicy:
-    """Leans to fast for a client's own requests, which are never long tasks.
+    """Leans to fast for small requests of clients themselves.
 
     Also for subagents that only search: their thoroughness is the model's wish, not the person's. A caller whose deep tier is
     their own plan has them, and compaction, done on fast: the plan's windows are for turns.

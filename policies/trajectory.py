@@ -15,19 +15,19 @@ class TrajectoryConfig(PolicyConfig):
     """Read how the running turn goes."""
 
     failing_log_odds: float = Field(default=1.5, ge=0.0, le=10.0)
-    """Per failed call from the second, to three."""
+    """Per failed call after the first, three at most."""
     red_log_odds: float = Field(default=0.8, ge=0.0, le=10.0)
     """Per failed test run, likewise."""
     circling_log_odds: float = Field(default=1.0, ge=0.0, le=10.0)
     """One call or file four times among ten, failing."""
     struggling_log_odds: float = Field(default=0.9, ge=0.0, le=10.0)
-    """From 20 calls on fast, if they look bad."""
+    """From 20 calls on fast, if suspicious."""
     asked_again_log_odds: float = Field(default=1.2, ge=0.0, le=10.0)
-    """The same request again after fast."""
+    """Nearly the same request again after fast."""
 
 
 class TrajectoryPolicy:
-    """Leans to deep when calls fail or repeat."""
+    """Leans to deep when a turn goes badly."""
 
     name: ClassVar[str] = "trajectory"
     Config: ClassVar[type[PolicyConfig]] = TrajectoryConfig

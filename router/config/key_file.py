@@ -83,7 +83,7 @@ class CallerSettings(Settings):
     may_combine: bool = True
     """May have both tiers work on one task."""
     jobs_in_flight: Limit | None = None
-    """Background jobs at once."""
+    """Background jobs, waiting or running."""
     daily_usd: Dollars | None = None
     """Spending a day. All its targets need a price."""
     monthly_usd: Dollars | None = None

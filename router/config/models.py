@@ -69,9 +69,9 @@ class ServerSettings(Settings):
     tls: ServerTlsSettings | None = None
     """Serves HTTPS instead of HTTP."""
     workers: Annotated[int, Field(ge=1, le=256)] | Literal["auto"] = 1
-    """Processes; `auto`: one per core. Several need the extra `shared` and Valkey or Redis."""
+    """Processes, each with its own `limits`; `auto`: one per core. Several need the extra `shared` and Valkey or Redis."""
     stop_listening_after_seconds: float = Field(default=0.0, ge=0, le=600)
-    """New connections after SIGTERM, while `/readyz` answers 503."""
+    """How long a stop still takes connections."""
 
 
 class KeysSettings(Settings):
@@ -89,7 +89,7 @@ class BudgetsSettings(Settings):
     warn_at: float = Field(default=0.8, gt=0, le=1)
     """Share from which it is nearly spent."""
     near: NearBudget = NearBudget.LEAN
-    """Nearly spent: `lean` to fast (from 95 % always), or `refuse` what the rest cannot pay."""
+    """Nearly spent: `lean` to fast (from 95 % nearly always), or only `refuse` what the rest cannot pay."""
 
     @field_validator("time_zone")
     @classmethod
@@ -102,7 +102,7 @@ class SecondOpinionSettings(Settings):
     """In doubt, ask a target whether a turn is quick or long. It then receives up to 900 characters of what people typed."""
 
     target: str
-    """The target to ask, with its own key."""
+    """The target to ask: none with `api_key: caller`."""
     max_wait_seconds: float = Field(default=0.4, gt=0, le=10)
     """How long a turn may wait for it."""
 
@@ -115,7 +115,7 @@ class LedgerSettings(Settings):
     keep_text: bool = False
     """Keep prompts and answers."""
     keep_word_hashes: bool = True
-    """Hashes of words, which marks teach from; a word list can recover words."""
+    """Hashes of words, which marks teach from. Word lists can reverse them."""
     keep_days: int = Field(default=31, ge=1, le=3_650)
     """Older entries are deleted. A monthly budget needs 31."""
 
@@ -201,17 +201,17 @@ class Config(Settings):
     budgets: BudgetsSettings = BudgetsSettings()
     """How the budgets of keys are counted."""
     preference: Preference = Preference.BALANCED
-    """How much a wrong first answer of fast costs: `speed`, `balanced` or `quality`."""
+    """What fast's wrong first answers cost: `speed`, `balanced`, `quality`."""
     spill_over: bool = True
     """A failed attempt may go to the other tier."""
     subagents: Subagents = Subagents.AUTO
-    """`auto`: by their task. `fast`, `deep`: lean there; searches stay on fast."""
+    """`auto`: by their task; `fast`, `deep`: lean there. Searches lean to fast."""
     window_of_auto: Tier = Tier.DEEP
-    """Context window listed for auto: the largest of all (`deep`) or of `fast`."""
+    """Window listed for auto: the largest of all (`deep`) or of `fast`."""
     in_band_line: bool = True
-    """Obey a first line `tier: fast`, `deep` or `auto` in a message."""
+    """Obey first lines of messages: `tier: fast`, `deep`, `auto`."""
     models: dict[str, str | None] = Field(default_factory=dict)
-    """Names or patterns, each mapped to auto, fast, deep or a target. `NAME: null` removes one."""
+    """Names or patterns, each for auto, fast, deep or a target. `NAME: null` removes a built-in one, not auto."""
     tiers: TiersSettings
     """The two tiers and their targets."""
     pass_through: dict[PassedRoute, str] = Field(default_factory=dict)
@@ -223,9 +223,9 @@ class Config(Settings):
     combine: Combine = Combine()
     """Both tiers on one task. Off by default."""
     rules: tuple[object, ...] = Field(default=(), max_length=MAX_RULES)
-    """Your rules: a condition, and a `tier` or `lean`."""
+    """Conditions, each with a `tier` or `lean`."""
     policies: tuple[object, ...] = Field(default=SHIPPED_POLICIES, max_length=100)
-    """Those in use. Your own: `- file: ./night.py` or `- package: night`."""
+    """Which to use. Your own: `- file: ./night.py` or `- package: night`."""
     limits: Limits = Limits()
     """Limits on callers, requests and answers."""
     jobs: JobTerms = JobTerms()
@@ -239,7 +239,7 @@ class Config(Settings):
     metrics: MetricsSettings = MetricsSettings()
     """Figures at `/metrics`, for Prometheus."""
     traces: TracesSettings = TracesSettings()
-    """Traces of requests, for a collector. Off by default."""
+    """For a collector. Off by default."""
     alerts: AlertsSettings = AlertsSettings()
     """Messages when something breaks. Off by default."""
     delegation: DelegationSettings = DelegationSettings()

@@ -29,13 +29,13 @@ class TargetSettings(Settings):
     adapter: str = "openai_http"
     """How it is reached."""
     dialect: Literal["chat", "responses", "messages"] | None = None
-    """chat, responses or messages. Default: its adapter's first."""
+    """chat, responses or messages. Default: by its adapter."""
     base_url: str = ""
-    """Address with version: https://host/v1. Not for litellm."""
+    """Its address, such as https://host/v1. Optional for litellm."""
     upstream_transport: Literal["http", "websocket"] = "http"
     """`websocket`: one per session, for `dialect: responses` with `openai_http`."""
     model: str = Field(default="", max_length=200)
-    """The provider's name for it. Default: `name`. For litellm: gemini/gemini-3.5-flash."""
+    """Its provider's name for it. Default: `name`. For litellm: gemini/gemini-3.5-flash."""
     api_key: str | None = None
     """As env:NAME, also from .env. `caller`: the caller's own key."""
     accepts_keys_of: tuple[Vendor, ...] = ()
@@ -43,11 +43,11 @@ class TargetSettings(Settings):
     billing: Literal["tokens", "plan"] = "tokens"
     """`plan`: the caller's own plan pays. Needs `api_key: caller`."""
     headers: dict[str, ExtraValue] = Field(default_factory=dict, max_length=50)
-    """Sent with every request. Values may be env:NAME or Bearer env:NAME."""
+    """Extra ones, also as env:NAME or Bearer env:NAME."""
     query: dict[str, ExtraValue] = Field(default_factory=dict, max_length=50)
-    """Query parameters of every request. Not for litellm."""
+    """Query parameters, for HTTP adapters only."""
     window_tokens: int = Field(default=128_000, ge=1_000, le=100_000_000)
-    """Context window. Absent: looked up in litellm's table, if installed."""
+    """Context window, else looked up in litellm's table."""
     accepts: tuple[Feature, ...] = (
         Feature.TEXT,
         Feature.TOOLS,
@@ -55,25 +55,25 @@ class TargetSettings(Settings):
         Feature.JSON_SCHEMA,
         Feature.REASONING,
     )
-    """Also: images, files, completions, cache_control. Looked up likewise."""
+    """Also: images, files (both on plans), completions, cache_control. Looked up likewise."""
     typical: Annotated[dict[str, float], Stated(Speed)] = Field(default_factory=dict)
-    """Its usual speed, until it is measured."""
+    """Its usual speed, until it is measured; simulated: by its options."""
     price: Price | None = None
-    """USD per million tokens; on a plan, the list price. Looked up likewise."""
+    """USD per million tokens; on plans, the list price. Looked up likewise."""
     use_up_to: UseUpTo | None = None
-    """With `billing: plan`: per cent of its windows to use while others can serve."""
+    """Per cent of a plan's windows to use while others can serve."""
     quota: Quota | None = None
     """What its provider allows."""
     effort: dict[str, str] = Field(default_factory=dict)
     """Its reasoning efforts, by the caller's: {xhigh: high}."""
     timeouts: Annotated[dict[str, float], Stated(Timeouts)] = Field(default_factory=dict)
-    """How long to wait for it, instead of `limits`."""
+    """Waits for it, instead of `limits`."""
     tls: Tls | None = None
     """Certificates."""
     options: dict[str, object] | None = None
     """Settings of its adapter."""
     simulated: dict[str, object] | None = None
-    """Another name for `options`."""
+    """Old name of simulated targets' `options`."""
 
     @field_validator("name")
     @classmethod

@@ -64,7 +64,7 @@ class LookTerms(Block, frozen=True):
     """How deep looks over what fast did."""
 
     when: Annotated[LookWhen, BeforeValidator(_as_written)] = LookWhen.OFF
-    """auto: where it should pay. always: turns with edits and no passing test."""
+    """auto (default in a block): where it should pay. always: turns with edits and no passing test."""
     tell: LookTell = LookTell.ANSWER
     """answer: fast's answer waits for objections. later: a background job."""
     max_seconds: Annotated[float, Field(gt=0, le=600)] = 20.0
@@ -81,7 +81,7 @@ class Combine(Block, frozen=True):
     """Both tiers on one task."""
 
     plan: Annotated[bool, WithJsonSchema({"enum": [OFF, "on", False, True]})] = False
-    """Deep plans; once the plan is accepted, fast edits."""
+    """Deep plans; once the plan is accepted, fast edits, until that fails."""
     look: Annotated[LookTerms, BeforeValidator(_as_terms), _OrWord()] = LookTerms()
     """off, auto, always, or a block: deep looks over fast's work."""
 

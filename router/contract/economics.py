@@ -43,9 +43,9 @@ class Offset(NamedTuple):
 
 class TurnSize(Block, frozen=True):
     calls: Annotated[float, Field(ge=1, le=1_000)]
-    """Calls to the model."""
+    """Calls."""
     output_tokens: Annotated[float, Field(ge=1, le=1_000_000)]
-    """Tokens it writes."""
+    """Tokens written."""
 
 
 class Economics(Block, frozen=True, cache_hash=True):
@@ -63,11 +63,11 @@ class Economics(Block, frozen=True, cache_hash=True):
     base_rate: Annotated[float, Field(gt=0.001, lt=0.999)] = 0.5
     """Share of long tasks among turns. `tandem tune` fits it."""
     personal_log_odds: Annotated[float, Field(ge=-3.0, le=3.0)] = 0.0
-    """Your offset: positive leans to deep. `tandem tune` fits it."""
+    """Your offset: positive leans to deep. Fitted likewise."""
     personal: bool = True
     """Learn an offset for each caller, at most 0.25."""
     fitted_to: str = ""
-    """Weights that `tandem tune` fitted these to. Omit it for your own values."""
+    """Weights of these fits. Omit it for your own values."""
     usd_per_second: Annotated[float, ELSEWHERE] = 0.0
     prior: Annotated[float, ELSEWHERE] = 0.0
 

@@ -40,7 +40,7 @@ class JobTerms(Block, frozen=True):
     """Background work: requests with `background: true` (`jobs:`)."""
 
     most_running: Annotated[int, Field(ge=1, le=1_000)] = 8
-    """Jobs running at once in this router."""
+    """Jobs running at once in a worker."""
     most_for_a_caller: Annotated[int, Field(ge=1, le=1_000)] = 2
     """Jobs of one caller running at once."""
     most_queued: Annotated[int, Field(ge=1, le=100_000)] = 200
@@ -50,7 +50,7 @@ class JobTerms(Block, frozen=True):
     deadline_seconds: Seconds = 14_400.0
     """For a whole job."""
     keep_hours: Annotated[float, Field(gt=0, le=720)] = 24.0
-    """How long ended jobs are kept, with texts."""
+    """For ended jobs, with their texts."""
     takes_agents: Annotated[bool, ELSEWHERE] = False
     """Whether an admin's agent may keep its work as a job (`delegation.runner`)."""
     share: Annotated[float, ELSEWHERE] = 1.0

@@ -17,17 +17,17 @@ class Limits(Block, frozen=True):
     max_header_bytes: Annotated[int, Field(ge=1_024)] = 32_768
     """Their size."""
     max_in_flight: Annotated[int, Field(ge=1)] = 1_024
-    """Concurrent requests, of about 23 KB and two file handles; more get 503."""
+    """Concurrent requests; more get 503."""
     share: Annotated[float, Field(ge=0.5, le=1)] = 0.875
-    """Share of requests, WebSockets and jobs for one caller; more get 429."""
+    """Largest share of requests, WebSockets and jobs for one caller."""
     header_timeout_seconds: Seconds = 10.0
     """For a request's headers."""
     body_timeout_seconds: Seconds = 30.0
-    """For its body, plus the time its size allows."""
+    """For its body; longer at the next rate."""
     min_body_bytes_per_second: Annotated[int, Field(ge=1)] = 8_192
-    """Slower bodies are refused."""
+    """Least rate of a body that takes longer."""
     write_idle_timeout_seconds: Seconds = 60.0
-    """To wait for a caller that stopped reading."""
+    """For a caller that stopped reading."""
     connect_timeout_seconds: Seconds = 5.0
     """To open a connection to a target."""
     first_byte_timeout_seconds: Seconds = 600.0
@@ -37,11 +37,11 @@ class Limits(Block, frozen=True):
     deadline_seconds: Seconds = 3_600.0
     """For a whole request."""
     drain_seconds: Seconds = 30.0
-    """For running requests to finish at shutdown."""
+    """For running requests at shutdown."""
     max_sockets: Annotated[int, Field(ge=0)] = 1_000
     """Concurrent WebSockets; more get 426. 0: none."""
     max_connections_per_address: Annotated[int, Field(ge=1)] = 256
-    """From one IPv4 address or IPv6 /64. Raise it behind a proxy."""
+    """From one IPv4 address or IPv6 /64: raise it behind proxies."""
     max_memory_mb: Annotated[int, Field(ge=100)] | None = None
     """Above this, new requests get 503."""
     max_response_bytes: Annotated[int, Field(ge=1_024)] = 67_108_864

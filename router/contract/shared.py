@@ -71,7 +71,7 @@ class PostgresTerms(_StoreTerms, frozen=True):
     timeout_ms: Annotated[int, Field(ge=50, le=60_000)] = 500
     """For a statement or a connection."""
     connections: Annotated[int, Field(ge=2, le=100)] = 4
-    """At most, and one that copies the ledger."""
+    """Of each worker at most, and one that copies the ledger."""
 
     # One connection listens for jobs, and one copies the ledger. Jobs and responses share the others equally.
 

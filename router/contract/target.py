@@ -38,7 +38,7 @@ class PriceStep(Block, frozen=True):
     """USD per million tokens for requests with a long prompt, applied to all of a request's tokens."""
 
     above_tokens: Annotated[int, Field(ge=LEAST_STEP_TOKENS)]
-    """For longer prompts than this."""
+    """For longer prompts."""
     input: Dollars
     """Prompt."""
     output: Dollars
@@ -151,7 +151,7 @@ class Quota(Block, frozen=True):
     in_flight: Annotated[int, Field(gt=0)] | None = None
     """Requests at once."""
     max_wait_seconds: Annotated[float, Field(ge=0)] | None = None
-    """Longest wait; then another target or 429. Default: the deadline."""
+    """Longest wait; then another target or 429."""
 
 
 @dataclass(frozen=True, slots=True)
