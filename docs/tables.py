@@ -50,21 +50,22 @@ EXITS = {
         0: "it did what was asked",
         1: "it could not",
         2: "wrong usage, or a faulty config",
-        130: "Ctrl-C",
+        130: "Ctrl-C, but 0 in `serve` and `top`",
     },
     "check": {1: "something is to fix", 2: "`tandem serve` would refuse to start"},
-    "connect --run, run": {126: "the command could not start", 127: "it was not found", "other": "the command's own"},
-    "delegate --wait, jobs": {1: "the job is missing or not complete"},
+    "connect --run, run": {126: "`run`: the command could not start", 127: "it was not found", "other": "the command's own"},
+    "delegate --wait, jobs watch, jobs result": {1: "the job is missing or not complete"},
     "eval": {1: "below `--min-auroc`"},
     "keys test": {1: "the key is refused"},
-    "service status, status": {1: "no router answers"},
+    "service status": {1: "it is not installed, or no router answers"},
+    "status": {1: "no router answers"},
     "stop": {1: "none runs, or 15 minutes were not enough"},
 }
 COMMON = {
-    "--config": ("--config FILE", "default: `$TANDEM_CONFIG`, `./config.yaml`, the running router's, the user's config "
-                 "folder, else simulated tiers"),
-    "--url": ("--url URL", "the router to ask (default: the running one). `log`, `stats`, `why`, `wrong`: instead of the "
-              "ledger here; `eval`: instead of deciding here"),
+    "--config": ("--config FILE", "default: `$TANDEM_CONFIG`, `./config.yaml`, the running router's (not for `serve`), the "
+                 "user's config folder, else simulated tiers"),
+    "--url": ("--url URL", "the router to ask (default: the running one). `log`, `stats`, `why`, `wrong`, `eval`: instead of "
+              "reading or deciding here"),
     "--key-env": ("--key-env NAME", "variable with your key for the router"),
     "--json": ("--json", "print JSON; what streams, a line per event"),
     "--since": ("--since WHEN", "`30m`, `2h`, `7d`, or a day: `2026-11-01` (default: all)"),
@@ -348,8 +349,8 @@ def commands() -> str:
         for name, summary in names.items():
             common, own = options_of(name)
             named = [f"`{option}`" for option in common if option not in USUAL]
-            takes = f" Takes {', '.join(named)}." if named else ""
-            parts += [f"### {name}", f"{summary[0].upper()}{summary[1:]}.{takes}"]
+            takes = f" ({', '.join(named)})" if named else ""
+            parts += [f"### {name}", f"{summary[0].upper()}{summary[1:]}{takes}."]
             parts += ["\n".join(f"- `{typed}`: {help_text}" for typed, help_text in own)] if own else []
     return "\n\n" + "\n\n".join(parts) + "\n\n"
 

@@ -13,7 +13,7 @@ GROUPS = {
         "serve": "run the router",
         "init": "write a config.yaml for the API keys and local servers found",
         "connect": "connect a coding client to the router",
-        "check": "check everything the router needs and suggest fixes",
+        "check": "check what the router needs and suggest fixes",
         "demo": "play a coding afternoon on simulated tiers",
     },
     "Look": {
@@ -34,8 +34,8 @@ GROUPS = {
         "jobs": "list, watch, collect or cancel background jobs",
     },
     "Operate": {
-        "status": "show whether a router of this config runs, and how it does",
-        "stop": "stop a running router once it has finished what it serves",
+        "status": "show whether a router of this config runs, and how",
+        "stop": "stop a running router gracefully",
         "reload": "have a running router read its config again",
         "service": "start the router at login, as a user service",
         "run": "run a command with its own router, for CI and scripts",

@@ -14,7 +14,7 @@ def add_assumption_arguments(parser: argparse.ArgumentParser) -> None:
             type=number_between(0, 1),
             default=share,
             metavar="SHARE",
-            help=f"share of {kind} turns that fast gets wrong (default: {share:g})",
+            help=f"share of {kind} turns fast gets wrong (default: {share:g})",
         )
     group.add_argument(
         "--failure-seconds",

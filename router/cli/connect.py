@@ -64,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--mcp",
         action="store_true",
-        help="also give the client tools to delegate tasks (tandem mcp)",
+        help="also give the client the tools of tandem mcp",
     )
     parser.add_argument(
         "--keep-login",
@@ -72,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="keep the client's login with a plan (billing: plan)",
     )
     add_yes_argument(parser, ": change the files")
-    parser.add_argument("--undo", action="store_true", help="undo what it changed; your own settings stay")
+    parser.add_argument("--undo", action="store_true", help="undo what it changed")
     parser.add_argument("--print", action="store_true", help="print what would be written, and change no file")
     parser.add_argument("--run", action="store_true", help="start the client connected, changing no file")
 

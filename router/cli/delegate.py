@@ -29,13 +29,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         type=Path,
         metavar="FILE",
-        help="quote a text file in the task, which sees nothing else; may be repeated",
+        help="quote a text file in the task, which sees nothing else; repeatable",
     )
     parser.add_argument("--tier", choices=tuple(map(str, Tier)), help="the tier (default: Tandem chooses)")
     parser.add_argument(
         "--agent",
         action="store_true",
-        help="have the agent of delegation.runner do it in a new git worktree; the result is a patch. For admins",
+        help="delegation.runner's agent does it in a new git worktree, as a patch. For admins",
     )
     add_old_option(parser, "--with-hands", "--agent", const=True)
     parser.add_argument(

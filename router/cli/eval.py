@@ -74,8 +74,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--kind",
         choices=tuple(_FIELDS),
         default="turns",
-        help="what is measured: where turns go, which remarks are heard as complaints, which bad turns are noticed "
-        "while they run (default: %(default)s)",
+        help="what is measured: where turns go, remarks heard as complaints, bad turns noticed while they run "
+        "(default: %(default)s)",
     )
     parser.add_argument("--url", help="where the router is, to ask it (POST /tandem/explain) instead of deciding here")
     parser.add_argument(

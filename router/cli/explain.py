@@ -49,13 +49,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("text", nargs="*", help="what a person would type; - for standard input")
     parser.add_argument(
         "--as", dest="client", choices=sorted((*BY_NAME, *NICKNAMES)), metavar="CLIENT",
-        help="write it as this client would: "
+        help="as sent by "
         + ", ".join(name for name in BY_NAME if name != UNKNOWN_CLIENT.name)
     )  # fmt: skip
-    parser.add_argument("--after", action="append", default=[], metavar="TEXT", help="an earlier turn; may be repeated")
+    parser.add_argument("--after", action="append", default=[], metavar="TEXT", help="an earlier turn; repeatable")
     parser.add_argument(
         "--calls", action="append", default=[], type=whole_number_between(0, _MAX_CALLS), metavar="N",
-        help="tool calls of the turns of --after, of all or each (default: as is usual)",
+        help="tool calls of the turns of --after, of all or each (default: usual)",
     )  # fmt: skip
     parser.add_argument("--request", metavar="FILE", help="the JSON body of a request instead; - for standard input")
     add_old_option(parser, "--file", "--request")
@@ -64,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=[str(dialect) for dialect in Dialect],
         help="its dialect (default for --request: detected)",
     )
-    parser.add_argument("--header", action="append", default=[], metavar="NAME:VALUE", help="a request header; may be repeated")
+    parser.add_argument("--header", action="append", default=[], metavar="NAME:VALUE", help="a request header; repeatable")
     add_json_argument(parser, ": the decision")
 
 

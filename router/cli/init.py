@@ -60,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             f"--{tier}",
             action="append",
             metavar="PROVIDER[:MODEL]",
-            help=f"a provider for {tier}; may be repeated",
+            help=f"a provider for {tier}; repeatable",
         )
     parser.add_argument(
         "--plan",
@@ -68,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("claude", "chatgpt"),
         help="deep is the plan your client is logged in with; --deep adds providers",
     )
-    parser.add_argument("--offline", action="store_true", help="ask no provider or local server for models")
+    parser.add_argument("--offline", action="store_true", help="ask no provider or local server")
 
 
 def run(arguments: argparse.Namespace) -> int:

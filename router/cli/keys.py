@@ -70,14 +70,14 @@ _RIGHTS = {right.setting: right.option for right in RIGHTS}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    actions = "add: a caller with a key; set: its rights; forget: delete what is kept of a caller"
+    actions = "add: a caller with a key; set: its rights; forget: delete what is kept of it"
     parser.add_argument("action", choices=tuple(_ACTIONS), help=actions)
     named = "the caller's name; revoke: or a key or its id; test: the key, or - for standard input"
     parser.add_argument("what", nargs="?", default="", metavar="NAME", help=named)
     add_config_argument(parser)
     add_right_arguments(parser)
     times = parser.add_argument_group("add, set and rotate")
-    lifetime = "how long the key works: 12h, 90d, 8w (default: ever)"
+    lifetime = "how long the key works: 12h, 90d, 8w (default: ever; rotate: as before)"
     times.add_argument("--expires", type=read_lifetime, metavar="TIME", default=argparse.SUPPRESS, help=lifetime)
     grace = "how long the old key still works (default: 24h)"
     times.add_argument("--grace", type=read_span, metavar="TIME", default=argparse.SUPPRESS, help=grace)

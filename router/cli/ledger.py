@@ -41,9 +41,9 @@ _NAMES = {"tandem.db": "ledger", "responses.db": "responses", "jobs.db": "jobs"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    actions = "backup, restore: all files, with keys, config and what marks taught; compact: give free room to the disk"
+    actions = "backup, restore: also callers' keys, config and what marks taught; compact: give free room to the disk"
     parser.add_argument("action", choices=tuple(_ACTIONS), help=actions)
-    parser.add_argument("file", nargs="?", metavar="FILE", help="backup and restore: the archive, a tar file")
+    parser.add_argument("file", nargs="?", metavar="FILE", help="the archive, a tar file")
     add_config_argument(parser)
     add_json_argument(parser, " (status)")
 

@@ -28,7 +28,7 @@ EXAMPLES = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_looking_arguments(parser, counted="turns, or sessions")
+    add_looking_arguments(parser, counted="turns or sessions")
     parser.add_argument("--sessions", action="store_true", help="a line per session")
     parser.add_argument("--caller", metavar="NAME", help="the caller's name: only its turns")
 

@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "arguments",
         nargs="*",
         metavar="-- COMMAND",
-        help="what to run: a client that tandem connect knows, or one that reads OPENAI_BASE_URL or ANTHROPIC_BASE_URL",
+        help="a client that tandem connect knows, or one that reads OPENAI_BASE_URL or ANTHROPIC_BASE_URL",
     )
     add_config_argument(parser)
     add_ledger_switch(parser)

@@ -31,12 +31,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--log",
         choices=("text", "json"),
-        help="a line per request (default: a screen on a terminal, else json)",
+        help="how to log (default: a screen on a terminal, else json)",
     )
-    kept = "write the log here, with three older copies of 10 MB"
+    kept = "log here, with three older copies of 10 MB"
     parser.add_argument("--log-file", type=Path, metavar="FILE", help=kept)
-    parser.add_argument("-v", "--verbose", action="store_true", help="a line for each call, with the estimate")
-    parser.add_argument("--words", action="store_true", help="show what was typed, its first 40 characters")
+    parser.add_argument("-v", "--verbose", action="store_true", help="text: a line for each call, with the estimate")
+    parser.add_argument("--words", action="store_true", help="show what was typed (40 characters, not in json)")
     parser.add_argument(
         "--workers",
         type=read_worker_count,

@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     action.add_argument(
         "--apply",
         action="store_true",
-        help="write it into the config (the old file is kept)",
+        help="write it into the config (a copy is kept)",
     )
     action.add_argument("--show", action="store_true", help="list what marks taught")
     action.add_argument("--undo", action="store_true", help="undo what it changed: the last --apply")

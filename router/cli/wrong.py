@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--rule",
         metavar="WORDS",
-        help="instead, add a rule to the config: these words go to that tier",
+        help="instead, add a rule to the config for these words",
     )
 
 
