@@ -55,11 +55,15 @@ callers:
 
 
 class Counts:
-    """The bytecodes of one request, by function, and how many came before its target was written to."""
+    """The bytecodes of one request, by function, and those that came before its target was written to."""
 
-    def __init__(self) -> None:
-        self.by_code: Counter[CodeType] = Counter()
-        self.before_write = 0
+    def __init__(self, by_code: Counter[CodeType] | None = None) -> None:
+        self.by_code: Counter[CodeType] = Counter() if by_code is None else by_code
+        self.before: Counts | None = None
+
+    @property
+    def before_write(self) -> int:
+        return 0 if self.before is None else self.before.total
 
     @property
     def total(self) -> int:
@@ -100,8 +104,8 @@ def _trace_into(counts: Counts) -> Callable[[FrameType, str, Any], Any]:
         code = frame.f_code
         if code.co_filename in (__file__, threading.__file__):
             return None  # how the server was told to count
-        if code is write and not counts.before_write:
-            counts.before_write = by_code.total()
+        if code is write and counts.before is None:
+            counts.before = Counts(by_code.copy())
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
 
         def count(frame: FrameType, event: str, argument: Any) -> Any:
@@ -200,7 +204,9 @@ class Bench:
             self.send(next(requests))
         counted = [self._count_one(next(requests)) for _ in range(COUNTED_REQUESTS)]
         least = min(counted, key=lambda counts: counts.total)
-        least.before_write = min(counts.before_write for counts in counted)
+        least.before = min(
+            (counts.before for counts in counted if counts.before), key=lambda before: before.total, default=None
+        )
         return least
 
     def _count_one(self, request: bytes) -> Counts:
