@@ -53,7 +53,7 @@ EXITS = {
         130: "Ctrl-C, but 0 in `serve` and `top`",
     },
     "check": {1: "something is to fix", 2: "`tandem serve` would refuse to start"},
-    "connect --run, run": {126: "`run`: the command could not start", 127: "it was not found", "other": "the command's own"},
+    "connect --run, run": {126: "the command could not start", 127: "it was not found", "other": "the command's own"},
     "delegate --wait, jobs watch, jobs result": {1: "the job is missing or not complete"},
     "eval": {1: "below `--min-auroc`"},
     "keys test": {1: "the key is refused"},

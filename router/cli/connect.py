@@ -341,6 +341,9 @@ def _run(recipe: Recipe, facts: Facts, arguments: list[str]) -> int:
     except FileNotFoundError:
         say(f"{recipe.command} is not installed: {recipe.install}")
         return 127
+    except OSError as error:
+        say(f"{recipe.command}: {error.strerror or error}")
+        return 126
 
 
 def _say_why(error: Exception) -> Ended:

@@ -32,7 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
     pid, began = _find_process(router), time.monotonic()
     running = 0 if arguments.now else _count_running(router)
     if running:
-        say(f"finishing {plural(running, 'request')}; {command_name()} stop --now cuts them off")
+        say(f"waiting for {plural(running, 'request')}, up to limits.drain_seconds; {command_name()} stop --now cuts them off")
     try:
         _signal(pid, is_now=arguments.now, router=router)
     except PermissionError as error:
@@ -41,8 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json({"url": router.url, "pid": pid, "waited_for": running, "took_seconds": round(took, 3)})
     else:
-        waited = f" after {plural(running, 'request')}" if running else ""
-        print(f"stopped the router at {router.url} (pid {pid}){waited}, in {took:.1f} s")
+        print(f"stopped the router at {router.url} (pid {pid}) in {took:.1f} s")
     if router.is_service:
         say("a service manager started it, and may start it again")
         say(f"  hint: {command_name()} service remove, systemctl --user stop tandem.socket or docker stop ends that")

@@ -265,7 +265,7 @@ def test_alone_it_lists_every_client(home, capsys):
     assert rows["aider"] == "not installed  not connected"
 
 
-def test_a_run_needs_the_router_and_the_client(home, capsys):
+def test_a_run_needs_the_router_and_a_client_that_starts(home, capsys, monkeypatch):
     assert main(["connect", "--run", "codex", "--", "exec", "hi"]) == 1
     assert "the router is not running at http://127.0.0.1:4000: tandem serve" in capsys.readouterr().err
 
@@ -274,7 +274,13 @@ def test_a_run_needs_the_router_and_the_client(home, capsys):
         (home / "config.yaml").write_text(f"server: {{port: {server.getsockname()[1]}}}\n{SIMULATED}")
         assert is_listening(url)
         assert main(["connect", "--run", "codex", "--", "exec", "-m", "deep"]) == 127
-    assert "codex is not installed: npm i -g @openai/codex" in capsys.readouterr().err
+        assert "codex is not installed: npm i -g @openai/codex" in capsys.readouterr().err
+        (broken := home / "bin" / "codex").parent.mkdir(exist_ok=True)
+        broken.write_bytes(b"\x7fELF is cut short")
+        broken.chmod(0o755)
+        monkeypatch.setenv("PATH", str(broken.parent), prepend=os.pathsep)
+        assert main(["connect", "--run", "codex"]) == 126
+    assert "codex: Exec format error" in capsys.readouterr().err
     assert main(["connect", "--run", "env"]) == 2
 
 

@@ -28,7 +28,7 @@ def test_a_router_is_stopped_and_its_process_named(here, capsys, ledger):
         assert main(["stop"]) == 0
 
         assert not router.is_running()
-    assert capsys.readouterr().out.startswith(f"stopped the router at {url} (pid {router.pid}), in ")
+    assert capsys.readouterr().out.startswith(f"stopped the router at {url} (pid {router.pid}) in ")
     assert main(["stop"]) == 1
     assert "no router is running" in capsys.readouterr().err
 
@@ -40,7 +40,7 @@ def test_what_is_served_is_finished_first_or_cut_off_with_now(here, capsys):
         printed = capsys.readouterr()
 
     told = json.loads(printed.out)
-    assert "finishing 1 request; tandem stop --now cuts them off" in printed.err
+    assert "waiting for 1 request, up to limits.drain_seconds; tandem stop --now cuts them off" in printed.err
     assert (told["url"], told["waited_for"]) == (url, 1)
     assert told["took_seconds"] >= 2
 
