@@ -40,9 +40,9 @@ class JobTerms(Block, frozen=True):
     """Background work: requests with `background: true` (`jobs:`)."""
 
     most_running: Annotated[int, Field(ge=1, le=1_000)] = 8
-    """Jobs running at once in a worker."""
+    """Jobs running at once in a worker. Agents don't count."""
     most_for_a_caller: Annotated[int, Field(ge=1, le=1_000)] = 2
-    """Jobs of one caller running at once."""
+    """Of one caller. Agents count, and never wait."""
     most_queued: Annotated[int, Field(ge=1, le=100_000)] = 200
     """Waiting jobs; more get 429 `too_many_jobs`."""
     max_disk_mb: Annotated[int, Field(ge=100)] = 4_096
