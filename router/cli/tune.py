@@ -63,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     action.add_argument("--undo", action="store_true", help="undo what it changed: the last --apply")
     action.add_argument("--forget", action="store_true", help="delete what marks taught; the marks stay")
     add_old_option(parser, "--force", "--anyway", const=True)
-    parser.add_argument("--anyway", action="store_true", help="apply even if held-out turns may get worse")
+    parser.add_argument("--anyway", action="store_true", help="--apply even if held-out turns may get worse")
     parser.add_argument("--json", action="store_true", help="print JSON: the result")
 
 

@@ -116,7 +116,7 @@ DIFFERENCES = (
     ),
     Difference(
         Side.ANSWER,
-        "a 401 closes the socket, and handshakes get it for 30 seconds",
+        "a 401 closes the socket, and handshakes with that login get it for 30 s",
         "clients refresh a login when a handshake is refused",
     ),
     Difference(
