@@ -31,7 +31,7 @@ class TargetSettings(Settings):
     dialect: Literal["chat", "responses", "messages"] | None = None
     """chat, responses or messages. Default: by its adapter."""
     base_url: str = ""
-    """Its address, such as https://host/v1. Optional for litellm."""
+    """Its address, such as `https://host/v1`. Optional for litellm."""
     upstream_transport: Literal["http", "websocket"] = "http"
     """`websocket`: one per session, for `dialect: responses` with `openai_http`."""
     model: str = Field(default="", max_length=200)

@@ -226,6 +226,15 @@ def test_other_faults_stay_for_the_person(here, capsys):
     assert "redo_factor" not in (here / "config.yaml").read_text()
 
 
+def test_a_fresh_home_without_a_config_has_nothing_to_warn_of(home, capsys):
+    (home / "config.yaml").unlink()
+
+    main(["check", "--json"])
+
+    config = [finding["state"] for finding in json.loads(capsys.readouterr().out) if finding["about"] == "config"]
+    assert config == ["ok", "note"]
+
+
 def test_without_a_file_there_is_nothing_to_fix(home, capsys):
     (home / "config.yaml").unlink()
 
