@@ -66,7 +66,7 @@ class SimulatedSettings(AdapterSettings):
     answer_tokens: Annotated[int, Field(ge=1, le=100_000)] = 120
     """Usual length of answers."""
     slots: Annotated[int, Field(ge=1, le=10_000)] | None = None
-    """Answers at once; others wait in line."""
+    """Answers at once; others wait."""
     faults: tuple[Fault, ...] = ()
     """Faults to try."""
 

@@ -62,8 +62,8 @@ EXITS = {
     "stop": {1: "none runs, or 15 minutes were not enough"},
 }
 COMMON = {
-    "--config": ("--config FILE", "default: `$TANDEM_CONFIG`, `./config.yaml`, the running router's (not for `serve`), the "
-                 "user's config folder, else simulated tiers"),
+    "--config": ("--config FILE", "default: `$TANDEM_CONFIG`, `./config.yaml`, usually the running router's (not for `serve`), "
+                 "the user's config folder, else simulated tiers"),
     "--url": ("--url URL", "the router to ask (default: the running one). `log`, `stats`, `why`, `wrong`, `eval`: instead of "
               "reading or deciding here"),
     "--key-env": ("--key-env NAME", "variable with your key for the router"),

@@ -32,7 +32,7 @@ class BoundaryConfig(PolicyConfig):
     """Keep a running turn on its tier."""
 
     failures_to_reopen: int = Field(default=3, ge=1, le=50)
-    """Failed calls or test runs that reopen a turn on fast."""
+    """Failed calls or test runs in a row that reopen a turn on fast."""
     repeats_to_reopen: int = Field(default=4, ge=2, le=50)
     """Repeats among ten calls, while failing, that also do."""
     failure_seconds: float = Field(default=120.0, ge=0.0, le=86_400.0)
@@ -40,7 +40,7 @@ class BoundaryConfig(PolicyConfig):
     longest_wait_seconds: float = Field(default=20.0, ge=0.0, le=3_600.0)
     """A longer wait reopens a turn."""
     green_log_odds: float = Field(default=-0.7, ge=-10.0, le=0.0)
-    """Tests have just passed on deep."""
+    """Failing tests have just passed on deep."""
 
 
 class BoundaryPolicy:

@@ -22,7 +22,7 @@ class EffortConfig(PolicyConfig):
     highest: float = Field(default=1.2, ge=-10.0, le=10.0)
     """For `xhigh`, `max` and `ultra`."""
     plan_mode: float = Field(default=1.2, ge=-10.0, le=10.0)
-    """A client in plan mode."""
+    """A client in plan mode, without `combine.plan`."""
 
 
 class EffortPolicy:

@@ -28,7 +28,7 @@ class Conditions(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     words: tuple[Annotated[str, Field(min_length=1, max_length=200)], ...] = ()
-    """Whole words or phrases, one of them typed."""
+    """Whole words or phrases, one in the task."""
     client: str | None = None
     """As `tandem explain` names it: codex, claude-code, …"""
     turn: Literal["ask", "follow_up", "subagent", "side", "prewarm"] | None = None
@@ -96,7 +96,7 @@ class _Facts(NamedTuple):
 
 
 class RulesPolicy:
-    """Applies your rules, unless an override decides or their tier cannot serve."""
+    """Applies your rules as turns begin, unless overridden or their tier cannot serve."""
 
     name: ClassVar[str] = "rules"
     Config: ClassVar[type[PolicyConfig]] = RulesConfig

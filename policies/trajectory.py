@@ -15,7 +15,7 @@ class TrajectoryConfig(PolicyConfig):
     """Read how the running turn goes."""
 
     failing_log_odds: float = Field(default=1.5, ge=0.0, le=10.0)
-    """Per failed call after the first, three at most."""
+    """Per further failed call in a row, three at most."""
     red_log_odds: float = Field(default=0.8, ge=0.0, le=10.0)
     """Per failed test run, likewise."""
     circling_log_odds: float = Field(default=1.0, ge=0.0, le=10.0)

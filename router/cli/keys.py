@@ -77,7 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_config_argument(parser)
     add_right_arguments(parser)
     times = parser.add_argument_group("add, set and rotate")
-    lifetime = "how long the key works: 12h, 90d, 8w (default: ever; rotate: as before)"
+    lifetime = "how long the key works: 12h, 90d, 8w (default: as before; add: ever)"
     times.add_argument("--expires", type=read_lifetime, metavar="TIME", default=argparse.SUPPRESS, help=lifetime)
     grace = "how long the old key still works (default: 24h)"
     times.add_argument("--grace", type=read_span, metavar="TIME", default=argparse.SUPPRESS, help=grace)

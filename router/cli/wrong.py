@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--rule",
         metavar="WORDS",
-        help="instead, add a rule to the config for these words",
+        help="instead, add a rule for these words",
     )
 
 

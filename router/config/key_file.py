@@ -40,7 +40,7 @@ class KeySettings(Settings):
     created: datetime
     """When it was made."""
     expires: datetime | None = None
-    """When it stops working; null for never."""
+    """When it stops working; null: never."""
 
     @field_validator("id")
     @classmethod
@@ -69,7 +69,7 @@ class CallerSettings(Settings):
     tiers: tuple[Tier, ...] = tuple(Tier)
     """Tiers that may serve it."""
     may_force: tuple[Tier, ...] = (Tier.FAST,)
-    """Tiers it may ask for by name."""
+    """Tiers it may ask for."""
     admin: bool = False
     """May see, mark and cancel others' work, reload, read `/metrics`, use files and batches, run an agent."""
     requests_per_minute: Limit | None = None

@@ -63,11 +63,11 @@ class ServerSettings(Settings):
     """Where the router listens."""
 
     host: str = "127.0.0.1"
-    """Address to bind. Without `keys`, loopback only."""
+    """Address to bind."""
     port: int = Field(default=4000, ge=0, le=65_535)
-    """Port to bind; 0 picks a free one."""
+    """0 picks a free one."""
     tls: ServerTlsSettings | None = None
-    """Serves HTTPS instead of HTTP."""
+    """Serves HTTPS, not HTTP."""
     workers: Annotated[int, Field(ge=1, le=256)] | Literal["auto"] = 1
     """Processes, each with its own `limits`; `auto`: one per core. Several need the extra `shared` and Valkey or Redis."""
     stop_listening_after_seconds: float = Field(default=0.0, ge=0, le=600)
@@ -188,7 +188,7 @@ class StoreSettings(Settings):
     """The responses that later requests continue from (`previous_response_id`)."""
 
     path: str | None = None
-    """SQLite file for `store: true`, kept 30 days. Without: memory, an hour."""
+    """SQLite file for `store: true`, kept 30 days. Without: memory, at most an hour."""
 
 
 class Config(Settings):
@@ -209,7 +209,7 @@ class Config(Settings):
     window_of_auto: Tier = Tier.DEEP
     """Window listed for auto: the largest of all (`deep`) or of `fast`."""
     in_band_line: bool = True
-    """Obey first lines of messages: `tier: fast`, `deep`, `auto`."""
+    """Obey people's first lines: `tier: fast`, `deep`, `auto`."""
     models: dict[str, str | None] = Field(default_factory=dict)
     """Names or patterns, each for auto, fast, deep or a target. `NAME: null` removes a built-in one, not auto."""
     tiers: TiersSettings
@@ -225,7 +225,7 @@ class Config(Settings):
     rules: tuple[object, ...] = Field(default=(), max_length=MAX_RULES)
     """Conditions, each with a `tier` or `lean`."""
     policies: tuple[object, ...] = Field(default=SHIPPED_POLICIES, max_length=100)
-    """Which to use. Your own: `- file: ./night.py` or `- package: night`."""
+    """Which to use. Your own (alone, after the default): `- file: ./night.py` or `- package: night`."""
     limits: Limits = Limits()
     """Limits on callers, requests and answers."""
     jobs: JobTerms = JobTerms()

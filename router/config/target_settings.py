@@ -45,7 +45,7 @@ class TargetSettings(Settings):
     headers: dict[str, ExtraValue] = Field(default_factory=dict, max_length=50)
     """Extra ones, also as env:NAME or Bearer env:NAME."""
     query: dict[str, ExtraValue] = Field(default_factory=dict, max_length=50)
-    """Query parameters, for HTTP adapters only."""
+    """For HTTP adapters only."""
     window_tokens: int = Field(default=128_000, ge=1_000, le=100_000_000)
     """Context window, else looked up in litellm's table."""
     accepts: tuple[Feature, ...] = (

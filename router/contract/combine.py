@@ -70,7 +70,7 @@ class LookTerms(Block, frozen=True):
     max_seconds: Annotated[float, Field(gt=0, le=600)] = 20.0
     """How long an answer waits."""
     daily_usd: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 2.0
-    """Cost of looks a day, all callers together."""
+    """Known cost of looks a day, all callers together."""
     prompt: str | None = None
     """File with the question to deep."""
     question: Annotated[str, ELSEWHERE] = ""
@@ -81,7 +81,7 @@ class Combine(Block, frozen=True):
     """Both tiers on one task."""
 
     plan: Annotated[bool, WithJsonSchema({"enum": [OFF, "on", False, True]})] = False
-    """Deep plans; once the plan is accepted, fast edits, until that fails."""
+    """In plan mode deep plans; once accepted, fast edits, until that fails."""
     look: Annotated[LookTerms, BeforeValidator(_as_terms), _OrWord()] = LookTerms()
     """off, auto, always, or a block: deep looks over fast's work."""
 

@@ -67,7 +67,7 @@ class Economics(Block, frozen=True, cache_hash=True):
     personal: bool = True
     """Learn an offset for each caller, at most 0.25."""
     fitted_to: str = ""
-    """Weights of these fits. Omit it for your own values."""
+    """Weights of these fits. Omit for your own values."""
     usd_per_second: Annotated[float, ELSEWHERE] = 0.0
     prior: Annotated[float, ELSEWHERE] = 0.0
 

@@ -113,7 +113,7 @@ class NotAllowed(BadRequest, code="not_allowed"):
 
 
 class UnknownOverride(BadRequest, code="unknown_override"):
-    """An unknown `x-tandem-*` header, value or tier."""
+    """Unknown `x-tandem-*` header, value or tier."""
 
 
 class TooDeep(BadRequest, code="too_deep"):
@@ -144,7 +144,7 @@ class SocketTooOld(BadRequest, code="websocket_connection_limit_reached"):
 
 
 class Interrupted(BadRequest, code="interrupted"):
-    """A newer message on the WebSocket replaced this one."""
+    """A newer WebSocket message came, or a job's process ended."""
 
 
 class ThreadUnsupported(BadRequest, code="thread_unsupported_request"):
@@ -160,7 +160,7 @@ class Misfit(BadRequest, code="misfit"):
 
 
 class TooLong(Misfit, code="context_length_exceeded"):
-    """As `misfit`: the prompt is too long. Compact it."""
+    """The prompt is too long. Compact it."""
 
 
 class Unauthorized(RequestError, status=401, code="unauthorized"):
@@ -191,7 +191,7 @@ class NotFound(RequestError, status=404, code="not_found"):
 
 
 class UnknownModel(NotFound, code="model_not_found"):
-    """Unknown: the message lists known names."""
+    """The message lists known names."""
 
 
 class ItemForgotten(NotFound, code="item_not_found"):
@@ -243,7 +243,7 @@ class RateLimited(RequestError, status=429, code="rate_limited"):
 
 
 class BudgetSpent(RequestError, status=429, code="budget_spent"):
-    """Too little is left. Without `retry-after`, the request exceeds the whole budget."""
+    """Too little is left. A 429 without `retry-after`: the request exceeds the whole budget."""
 
 
 class BudgetHeld(BudgetSpent, code="budget_held"):
@@ -263,7 +263,7 @@ class Superseded(RequestError, status=499, code="superseded"):
 
 
 class Unavailable(TandemError, status=503, code="unavailable"):
-    """Overloaded, shutting down, or the ledger is unreadable."""
+    """Overload, also of targets, shutdown, or a failing ledger."""
 
     is_retryable = True
 

@@ -48,7 +48,7 @@ class JobTerms(Block, frozen=True):
     max_disk_mb: Annotated[int, Field(ge=100)] = 4_096
     """Disk; when full, likewise."""
     deadline_seconds: Seconds = 14_400.0
-    """For a whole job."""
+    """For each run of a job."""
     keep_hours: Annotated[float, Field(gt=0, le=720)] = 24.0
     """For ended jobs, with their texts."""
     takes_agents: Annotated[bool, ELSEWHERE] = False

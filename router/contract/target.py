@@ -46,7 +46,7 @@ class PriceStep(Block, frozen=True):
     cached_input: Dollars | None = None
     """Default: in proportion to `input`."""
     cache_write: Dollars | None = None
-    """Default: in proportion to `input`."""
+    """Likewise."""
 
 
 def _part(price: float | None, share: float) -> float | None:
@@ -151,7 +151,7 @@ class Quota(Block, frozen=True):
     in_flight: Annotated[int, Field(gt=0)] | None = None
     """Requests at once."""
     max_wait_seconds: Annotated[float, Field(ge=0)] | None = None
-    """Longest wait; then another target or 429."""
+    """Longest wait, jobs aside; then another target or 429."""
 
 
 @dataclass(frozen=True, slots=True)
