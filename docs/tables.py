@@ -23,7 +23,7 @@ from router.telemetry.metric_table import Kind
 from router.wiring.registry import ADAPTERS, POLICIES
 
 OTHERS = {
-    "idempotency-key": "1 to 255 ASCII characters. Repeated within ten minutes, it [gets the same answer]"
+    "idempotency-key": "1 to 255 ASCII characters. Within ten minutes, a repeat [gets a whole answer again]"
     "(../use/sdks.md#retry-safely).",
 }
 ANSWERS = {
@@ -41,7 +41,7 @@ ANSWERS = {
     "x-tandem-jobs": "Up to eight ended, uncollected jobs of the session: `resp_ab12=completed`.",
     "x-tandem-explain": "The decision as JSON, with `x-tandem-explain: full`.",
     "allow": "On a 405: methods that work.",
-    "www-authenticate": "On a 401: `Bearer`.",
+    "www-authenticate": "On Tandem's 401: `Bearer`.",
     "x-ratelimit-limit-requests": "The key's limit a minute, or the target's header; also `-remaining-`, `-reset-`, `-tokens`.",
     "anthropic-ratelimit-requests-limit": "On `/v1/messages`, also `-remaining`, `-reset` (a moment).",
 }

@@ -156,7 +156,7 @@ def valkey_restarted() -> None:
 
 
 def valkey_failed(*, reason: str) -> None:
-    """The workers' Valkey server cannot be started."""
+    """The workers' Valkey server cannot start."""
     _log.error("valkey.failed", reason=reason)
 
 
@@ -172,7 +172,7 @@ def server_stopped() -> None:
 
 
 def config_warned(*, warning: str) -> None:
-    """Something in the config needs attention."""
+    """The config needs attention."""
     _log.warning("config.warned", warning=warning)
 
 
@@ -213,7 +213,7 @@ def key_revoked(*, key: str | None, waiting_jobs: int = 0, running_jobs: int = 0
 
 
 def keys_lost(*, after_seconds: float) -> None:
-    """The key file has been missing for ten minutes: no key works."""
+    """The key file has been missing for ten minutes: its keys stop working."""
     _log.error("keys.lost", after_seconds=round(after_seconds))
 
 
@@ -270,12 +270,12 @@ def accept_paused(*, connections: int, handles: int) -> None:
 
 
 def memory_exceeded(*, used_mb: int, limit_mb: int) -> None:
-    """Over `limits.max_memory_mb`: new requests get 503."""
+    """Over `limits.max_memory_mb`: new calls get 503."""
     _log.warning("memory.exceeded", used_mb=used_mb, limit_mb=limit_mb)
 
 
 def memory_recovered(*, used_mb: int, limit_mb: int) -> None:
-    """Requests are accepted again."""
+    """Calls are accepted again."""
     _log.info("memory.recovered", used_mb=used_mb, limit_mb=limit_mb)
 
 
@@ -375,7 +375,7 @@ def job_accepted(*, job: str, tier: str, session: str | None) -> None:
 
 
 def job_started(*, job: str, attempt: int) -> None:
-    """A background job is being served."""
+    """A background job is served."""
     _log.info("job.started", job=job, attempt=attempt)
 
 
