@@ -85,19 +85,17 @@ TABLES = {
     "misjudged": "marks (`tandem wrong`), without text: `should_be` is empty if taken back",
     "places": "word hashes of up to 100 recent turns of a caller",
     "forwarded": "how far rows are copied to `shared.postgres`",
-    "hours": "sums of `entries` by past hour (`cost_units` of 1e-8 USD, `firsts`: calls with a first token), and",
+    "hours": "sums of `entries` by past hour; `cost_units` are 1e-8 USD, `firsts` calls with a first token",
     "days": "as `hours`, of days, and",
     "hour_calls": "calls of an hour, for plots",
     "settled": "earlier hours have sums",
     "stale_hours": "hours to sum again",
     "turn_worth": "what turns took, cost and saved; `sequence` is the first call",
-    "span_worth": "sums of `turn_worth` by hour and day, and",
+    "span_worth": "sums of `turn_worth` by hour and day",
     "summed_spans": "hours and days that have such sums",
     "stale_turns": "sessions to fold again",
     "folded": "earlier calls are in `turn_worth`",
 }
-LIKE = {"hours": "entries", "days": "hours", "span_worth": "turn_worth"}
-"""Tables of which only those columns are listed that another table has not."""
 
 
 def items(rows: Iterable[str]) -> str:
@@ -292,8 +290,7 @@ def entry_columns() -> dict[str, str]:
 
 def ledger_tables() -> str:
     columns = {name: tuple(of) for name, of in tables_of(LEDGER).items() if name != "entries"}
-    for name, like in LIKE.items():
-        columns[name] = tuple(column for column in columns[name] if column not in tables_of(LEDGER)[like])
+    columns["days"] = tuple(column for column in columns["days"] if column not in columns["hours"])
     rows = [f"`{name}`: {TABLES[name]}: {', '.join(f'`{column}`' for column in of)}." for name, of in columns.items()]
     return items([*rows, "`upkeep`: times by which old rows are deleted: `name`, `at`, `start`."])
 

@@ -16,9 +16,9 @@ class EffortConfig(PolicyConfig):
     none: float = Field(default=-0.8, ge=-10.0, le=10.0)
     """For `none` and `minimal`."""
     low: float = Field(default=-0.5, ge=-10.0, le=10.0)
-    """For `low`."""
+    """For the effort `low`."""
     high: float = Field(default=0.3, ge=-10.0, le=10.0)
-    """For `high`."""
+    """For the effort `high`."""
     highest: float = Field(default=1.2, ge=-10.0, le=10.0)
     """For `xhigh`, `max` and `ultra`."""
     plan_mode: float = Field(default=1.2, ge=-10.0, le=10.0)
