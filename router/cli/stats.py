@@ -66,7 +66,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise nothing_found(arguments)
     stats: Any = {**_sum_up(sums), "savings": savings, "kinds": kinds}
     if arguments.json:
-        print_json(stats)
+        name = "kinds" if arguments.by == _KIND else f"by_{arguments.by}"
+        print_json(stats if arguments.by is None else {name: stats[name]})
     elif arguments.by == _KIND:
         if not kinds:
             raise Ended(1, "no turn that Tandem sent to fast is known by its kind yet")

@@ -14,7 +14,7 @@ from router.contract.shared import Origin
 from router.contract.stores import RETRY_AFTER_SECONDS, StoreUnusable
 from router.stores.recent import Explain, RecentEntries, row_of
 from router.stores.sqlite.files import FAILURES
-from router.stores.sqlite.held_places import HeldPlaces
+from router.stores.sqlite.held_places import PLACES_SECONDS, HeldPlaces
 from router.stores.sqlite.hours import settle_next
 from router.stores.sqlite.migrate import forget_copies
 from router.stores.sqlite.reader import SqliteReader
@@ -122,9 +122,9 @@ class SqliteEntries:
         self._retention.conclude()
         # Marks last: only those that have nothing to teach from go.
         database.execute("DELETE FROM misjudged WHERE at < ? AND should_be != '' AND decision IS NULL", (oldest,))
-        database.execute("DELETE FROM places WHERE at < ?", (oldest,))
-        forget_copies(self._writer.path, oldest)
         now = CLOCK.trusted()
+        database.execute("DELETE FROM places WHERE at < ?", (max(oldest, now - PLACES_SECONDS),))
+        forget_copies(self._writer.path, oldest)
         return settle_next(database, now) or settle_turns(database, self._fold, now)
 
 

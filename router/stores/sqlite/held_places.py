@@ -13,7 +13,7 @@ from router.stores.sqlite.rows import transaction
 _KEPT_TURNS = 100
 """Of each caller."""
 _MAX_CALLERS = 100
-_KEPT_SECONDS = 86_400.0
+PLACES_SECONDS = 86_400.0
 _INSERT = """
     INSERT INTO places (request_id, at, caller, places)
     SELECT ?1, ?2, ?3, ?4 FROM entries WHERE id = ?1
@@ -67,7 +67,7 @@ class HeldPlaces:
             rows = ((*row, pack_places(places)) for *row, places in chain.from_iterable(held))
             written = {row[0] for row in rows if database.execute(_INSERT, row).rowcount > 0}
             database.execute(_TEACH, (HASHING,))
-            database.execute(_FORGET_OLD, (max(newest) - _KEPT_SECONDS,))
+            database.execute(_FORGET_OLD, (max(newest) - PLACES_SECONDS,))
             database.execute(_FORGET_MANY)
         for turns in list(self._of.values()):
             last = max((place for place, row in enumerate(list(turns), 1) if row[0] in written), default=0)

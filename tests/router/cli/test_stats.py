@@ -68,6 +68,13 @@ def test_json_holds_the_same(ledger, capsys):
     assert (stats["interrupted"], stats["refused"]) == (1, 1)
 
 
+def test_json_of_one_table_is_that_table(ledger, capsys):
+    assert main(["stats", "--by", "tier", "--json"]) == 0
+
+    stats = json.loads(capsys.readouterr().out)
+    assert (list(stats), stats["by_tier"]["deep"]["calls"]) == (["by_tier"], 2)
+
+
 def test_markdown_is_several_tables(ledger, capsys):
     assert main(["stats", "--markdown"]) == 0
 

@@ -18,6 +18,7 @@ from router.stores.sqlite.schemas import LEDGER
 from router.stores.sqlite.writer import SqliteWriter
 from tests.tools.kept import ANN, BOB, explain_shortly, make_entry, open_entries
 from tests.tools.running import read_entries
+from tests.tools.waiting import until
 
 DAY = 86_400.0
 PLACES = (int.from_bytes(b"1234", "little"),)
@@ -103,6 +104,24 @@ async def test_places_of_yesterday_go_when_new_ones_come(store, tmp_path):
     await store.close()
 
     assert [name for name, _, _ in read_places(tmp_path / "a.db")] == ["req_2"]
+
+
+async def test_places_of_yesterday_go_where_no_new_ones_come(tmp_path):
+    failures = []
+    store = open_entries(tmp_path / "a.db", failures)
+    store.append(make_entry("req_1"))
+    await store.close()
+    with closing(sqlite3.connect(tmp_path / "a.db")) as database:
+        row = ("req_1", time.time() - 1.1 * DAY, "local", b"1234")
+        database.execute("INSERT INTO places (request_id, at, caller, places) VALUES (?, ?, ?, ?)", row)
+        database.commit()
+
+    store = open_entries(tmp_path / "a.db", failures)  # its upkeep is due at once
+    await until(lambda: read_places(tmp_path / "a.db") == [])
+    await store.close()
+
+    assert failures == []
+    assert [row["id"] for row in read_entries(tmp_path / "a.db")] == ["req_1"]
 
 
 @pytest.mark.parametrize("first_hours_ago", [23.5, -2_000])
