@@ -82,7 +82,7 @@ class KeptDecision(Struct, frozen=True, omit_defaults=True):
     has_other_fast: bool = False
     """A second fast target was open."""
     because: str | None = None
-    """Without failures, which the column adds."""
+    """Without failures; absent if the same as the column."""
     person_text: str | None = None
     """With `ledger.keep_text`."""
     dropped: tuple[str, ...] = ()
