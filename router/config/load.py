@@ -275,7 +275,8 @@ def _check_blocks(
         combine=check_combine(config.combine, folder, faults),
     )
     warnings = block_warnings(blocks) + warn_of_slowness(config.second_opinion, targets)
-    warnings += [warning for _, settings in policies for warning in settings.warnings]
+    if folder.is_dir():  # without a config, the first router makes it
+        warnings += [warning for _, settings in policies for warning in settings.warnings]
     warnings += loaded.switched_off
     warnings += warn_of_short_ledger(ring, config.ledger)
     warnings += proxy_warnings(plan.endpoint.base_url for plan in targets if not known.adapters[plan.adapter].library)

@@ -3,7 +3,6 @@
 An unreadable file is a fault, never a reason to use the simulated tiers.
 """
 
-import contextlib
 import os
 import pwd
 import re
@@ -101,10 +100,7 @@ def read_config(path: Path | None) -> tuple[str, str, Path]:
     if path is None:
         source = BUILT_IN
         try:
-            folder = state_folder()
-            with contextlib.suppress(OSError):
-                folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # one that is missing is taken for a disk that is away
-            return default_text(), source, folder
+            return default_text(), source, state_folder()
         except NoHome as error:
             problem = Fault("home", "there is no home folder to keep the ledger in", f"set HOME or {error}, or use --config")
             raise ConfigError(source, [problem]) from error
