@@ -120,7 +120,7 @@ def test_the_certificate_of_a_ca_itself_is_told_from_one_that_it_signed(tmp_path
 
 def test_the_page_makes_a_pair_that_clients_accept(tmp_path, paths):
     page = (Path(__file__).parents[3] / "docs" / "run" / "teams.md").read_text()
-    commands = re.findall(r"^openssl req .*", page, re.MULTILINE)
+    commands = re.findall(r"^openssl req .*", page.replace("\\\n", ""), re.MULTILINE)
     assert len(commands) == 2
     for command in commands:
         subprocess.run(shlex.split(command), cwd=tmp_path, capture_output=True, check=True)
