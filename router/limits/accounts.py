@@ -163,6 +163,11 @@ class Account:
         self._lengths: dict[str, tuple[float, int]] = {}
         """By target: the usual length of this caller's answers, and how many were seen."""
 
+    @property
+    def is_held(self) -> bool:
+        """Whether requests under way hold a part of a budget."""
+        return any(budget.held for budget in (*self._budgets.values(), *self._others.values()))
+
     def expect(self, target: str) -> float:
         """How long an answer of this target to this caller is likely to be, in tokens."""
         return self._lengths.get(target, (FIRST_LENGTH, 0))[0]

@@ -95,11 +95,11 @@ class Budgets:
     def follow(self, terms: Terms) -> None:
         """Apply another config. A new time zone counts from the next day and the next month on.
 
-        Callers without a budget are dropped; if one gets a budget again, spending is re-read from the ledger.
+        A caller without a budget is dropped once no request of the plan before can spend from it; if it gets a budget again,
+        spending is re-read from the ledger.
         """
-        self._terms = terms
-        owners = set(terms.owners)
-        self._accounts = {name: account for name, account in self._accounts.items() if name in owners}
+        before, self._terms = self._terms.owners, terms
+        self._accounts = {name: account for name, account in self._accounts.items() if name in before or account.is_held}
 
     def read_spending(self) -> Spending:
         """What the ledger says. It blocks: on an event loop, ask in a thread. Raises `StoreUnusable`."""

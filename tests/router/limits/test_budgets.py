@@ -318,6 +318,30 @@ async def test_a_request_of_a_plan_in_which_its_caller_had_a_budget_is_served_af
     assert budgets.picture("ada") == {}
 
 
+async def test_requests_of_the_plan_before_cannot_spend_a_budget_twice_when_a_reload_takes_it_away():
+    own = Rights(daily_usd=0.15)
+    budgets, exchange = make_budgets(own, read=lambda span: {}), exchange_of()
+
+    async with hold(budgets, exchange, decided_for(SPARK, **DIME), own):
+        budgets.follow(Terms({}))
+        budgets.follow(Terms({}))
+        with pytest.raises(BudgetHeld):
+            async with hold(budgets, exchange_of(), decided_for(SPARK, prompt_tokens=80_000, max_tokens=10_000), own):
+                pass
+        exchange.note(ended(SPARK, 0.1))
+
+
+async def test_what_is_not_written_yet_counts_for_requests_of_the_plan_before():
+    own = Rights(daily_usd=0.15)
+    budgets = make_budgets(own, read=lambda span: {})
+    await spend(budgets, 0.1, own)
+
+    budgets.follow(Terms({}))
+
+    with pytest.raises(BudgetSpent):
+        await spend(budgets, 0.0, own, prompt_tokens=80_000, max_tokens=10_000)
+
+
 async def test_a_ledger_that_cannot_be_read_is_no_empty_ledger():
     def read(span) -> dict[str, int]:
         if is_broken:
