@@ -30,7 +30,7 @@ _SHAPES = {
     "ends_with_question": (1, _ASKED),
 }
 """Marks that a reason may name, and the step from which on."""
-SHAPES = (_FEW_WORDS, _MUCH_TEXT, *(name for _, name in _SHAPES.values()))
+SHAPES = frozenset((_FEW_WORDS, _MUCH_TEXT, *(name for _, name in _SHAPES.values())))
 _NAMES = tuple(MARKS)
 _SHAPES_AT = tuple((_NAMES.index(mark), name) for mark, (_, name) in _SHAPES.items())
 _LEAST_STEPS = tuple(least for least, _ in _SHAPES.values())

@@ -9,6 +9,9 @@ _FILE = re.compile(
 )
 _LIST_ITEM = re.compile(r"\n[ \t]*(?:[-*•]|\d{1,2}[.)])[ \t]")
 _LINE_NUMBER = re.compile(r"\b(?:lines? |zeilen? |lignes? |l[ií]neas? |строк\w+ )\d|\w:\d+\b|第\d+行|\d行目")
+_LINES = ("line", "zeile", "ligne", "linea", "línea", "строк", "行")
+"""One of these, or a colon before a digit, is part of every line number: most texts need no search for one."""
+_COLON_AND_DIGIT = re.compile(r":\d").search
 _HAS_DIGIT = re.compile("[0-9]").search
 _QUESTION_MARKS = ("?", "？", "؟")
 _COUNTED = tuple(b',\n`_(/":?')
@@ -62,8 +65,14 @@ def count_marks(shown: str, lower: str, words: int, length: int, hints: list[str
         int(ticks > 2 and "```" in lower),
         int("traceback" in hints or "exception" in hints or (lines > 0 and "\n    at " in lower)),
         int(has_arrow),
-        len(_LINE_NUMBER.findall(lower)) if _HAS_DIGIT(lower) else 0,
+        len(_LINE_NUMBER.findall(lower)) if _may_name_lines(lower, colons) else 0,
     )
+
+
+def _may_name_lines(lower: str, colons: int) -> bool:
+    if not _HAS_DIGIT(lower):
+        return False
+    return any(map(lower.__contains__, _LINES)) or (colons > 0 and _COLON_AND_DIGIT(lower) is not None)
 
 
 def is_red(text: str) -> bool:
