@@ -23,6 +23,8 @@ class RowReader:
         self._database: sqlite3.Connection | None = None
         self._inode = 0
         self._lock = threading.Lock()
+        self.times_shut = 0
+        """How often the file was reopened, which may be another one since."""
 
     def find_row(self, statement: str, *values: object) -> tuple[Any, ...] | None:
         """The first row, or None. Raises `StoreUnusable`."""
@@ -52,6 +54,7 @@ class RowReader:
         """Keep the file closed during the block."""
         with self._lock:
             self._close()
+            self.times_shut += 1
             yield
 
     def _close(self) -> None:

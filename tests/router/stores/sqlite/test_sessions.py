@@ -1,5 +1,6 @@
 """Sessions on SQLite: in the ledger's own file, with the ledger's own writer."""
 
+import asyncio
 import sqlite3
 import time
 from contextlib import closing
@@ -42,3 +43,60 @@ async def test_after_thirty_days_a_session_is_forgotten(tmp_path):
 
     await until(lambda: read_keys(tmp_path / "a.db") == ["new"])
     await again.close()
+
+
+def insert(path, key: str) -> None:
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("INSERT INTO sessions VALUES (?, ?, x'01')", (key, time.time()))
+
+
+async def until_listed(sessions, path) -> None:
+    """Until keys that this process did not write are not looked up any more."""
+    for number in range(1_000):
+        insert(path, f"foreign-{number}")
+        if (await sessions.load(f"foreign-{number}")).state is None:
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("every key is looked up in the file")
+
+
+async def test_once_its_keys_are_listed_the_file_is_not_read_for_a_new_session(tmp_path):
+    first = open_sessions(tmp_path / "a.db", [])
+    keys = [f"session-{number}" for number in range(300)]
+    for key in keys:
+        await save(first, key, time.time(), key.encode())
+    await first.close()
+
+    again = open_sessions(tmp_path / "a.db", [])
+    await until_listed(again, tmp_path / "a.db")
+
+    assert [(await again.load(key)).state for key in keys] == [key.encode() for key in keys]
+    await again.close()
+
+
+async def test_what_was_written_since_the_keys_were_listed_is_found(tmp_path):
+    sessions = open_sessions(tmp_path / "a.db", [])
+    await until_listed(sessions, tmp_path / "a.db")
+
+    await save(sessions, "a", time.time(), b"1")
+    await until(lambda: "a" in read_keys(tmp_path / "a.db"))
+
+    assert (await sessions.load("a")).state == b"1"
+    await sessions.close()
+
+
+async def test_the_keys_of_a_file_that_took_the_place_of_another_are_looked_up(tmp_path):
+    sessions = open_sessions(tmp_path / "a.db", [])
+    await until_listed(sessions, tmp_path / "a.db")
+    with closing(sqlite3.connect(tmp_path / "a.db")) as database, closing(sqlite3.connect(tmp_path / "b.db")) as other:
+        database.backup(other)
+    insert(tmp_path / "b.db", "restored")
+
+    for ending in ("-wal", "-shm"):
+        (tmp_path / f"a.db{ending}").unlink(missing_ok=True)
+    (tmp_path / "b.db").replace(tmp_path / "a.db")
+    await save(sessions, "a", time.time(), b"1")
+    await until(lambda: "a" in read_keys(tmp_path / "a.db"))
+
+    assert (await sessions.load("restored")).state == b"\x01"
+    await sessions.close()
