@@ -75,8 +75,11 @@ class Records(Generic[Key, Value]):
 
     async def load(self, key: Key) -> Value | None:
         """A cached record is the newest, unless routers share the store."""
-        if self.is_shared or (held := self.held.get(key)) is None:
+        if self.is_shared:
             held = (await self.load_all((key,))).get(key)
+        elif (held := self.held.get(key)) is None:
+            stored = await self._store.load(self._name_of(key))
+            held = self.held.get(key) if stored.state is None else self._refresh(key, None, stored)
         return None if held is None else held.value
 
     async def load_all(self, keys: Sequence[Key]) -> Mapping[Key, Held[Value]]:
