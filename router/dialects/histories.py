@@ -11,6 +11,7 @@ Kept per caller:
 import threading
 from bisect import bisect
 from collections.abc import Callable
+from functools import partial
 from itertools import compress
 from operator import attrgetter
 from typing import Any, TypeVar
@@ -29,14 +30,13 @@ _SHORTEST = 12
 """Shorter ones are read whole: cheaper than a lookup, above all with long messages."""
 MAX_BYTES = (1 << 26) // 4
 """Of kept bodies. Parsed, a byte takes four in memory: 64 MB."""
-_MARK_BYTES = 32
+_MARK_BYTES, _MARK_STRIDE = 32, 509
+"""The last bytes before a landmark, and every so many of those before: agents repeat instructions and output, so conversations
+of one client may be alike for long."""
 _LANDMARKS = tuple(top << bits for bits in range(3, LARGEST_BYTES.bit_length() - 3) for top in range(4, 8))
 """Offsets by which a body is found: four per doubling, so that one is in its last fifth."""
-_MARKS = tuple(
-    tuple(slice(place - _MARK_BYTES, place) for place in reversed(_LANDMARKS) if place < 1 << bits) for bits in range(64)
-)
-"""By bit length of a body: the bytes before each landmark, last first, since late bytes are unique and instructions are
-shared."""
+_PLACES = tuple(tuple(place for place in reversed(_LANDMARKS) if place < 1 << bits) for bits in range(64))
+"""By bit length of a body: the landmarks that it may have, last first, since late bytes are unique."""
 _MAX_STARTS = 2_048
 _MAX_ALIKE = 4
 """Beginnings per start: of a conversation, its forks, and others that begin alike."""
@@ -57,7 +57,7 @@ class Histories:
     def __init__(self, *, remembers: bool = True) -> None:
         self.remembers = remembers
         self.bodies: dict[bytes, tuple[Body, ...]] = {}
-        """By the bytes before a landmark; most recently used last, here and below."""
+        """By their mark at a landmark; most recently used last, here and below."""
         self.kept_bytes = 0
         self.starts: dict[tuple[Caller, Callable[[Json], Message], int], list[Beginning]] = {}
         """By caller, message reader (one per dialect) and hash of the first messages."""
@@ -96,7 +96,7 @@ class History(Struct, frozen=True):
     def parse_grown(self, raw: bytes, dialect: Dialect) -> "tuple[JsonObject, bool, History] | None":
         """Parse a continuation of a kept body, with whether it holds `model` only once; None if it continues none."""
         caller, bodies = self.caller, self._all.bodies
-        for mark in filter(bodies.__contains__, map(raw.__getitem__, _MARKS[len(raw).bit_length()])):
+        for mark in filter(bodies.__contains__, map(partial(_mark_of, raw), _PLACES[len(raw).bit_length()])):
             alike = bodies.get(mark, ())[::-1]
             for body in compress(alike, map(raw.startswith, map(_settled, alike))):
                 if body.caller != caller or body.dialect is not dialect:
@@ -124,8 +124,7 @@ class History(Struct, frozen=True):
                 if old is not None:
                     everyone.forget(old, mark)
                 if fits:
-                    landmark = _LANDMARKS[bisect(_LANDMARKS, new.cuts[1].offset) - 1]
-                    mark = bytes(new.start[landmark - _MARK_BYTES : landmark])
+                    mark = _mark_of(new.start, _LANDMARKS[bisect(_LANDMARKS, new.cuts[1].offset) - 1])
                     bodies[mark] = (*bodies.pop(mark, ()), new)
                     everyone.kept_bytes += new.size
             while everyone.kept_bytes > MAX_BYTES:
@@ -192,6 +191,10 @@ def learned_at(known: tuple[Beginning, list[Beginning]], count: int) -> dict[str
         if beginning.count == count:
             return beginning.learned
     return {}
+
+
+def _mark_of(raw: bytes | memoryview, landmark: int) -> bytes:
+    return bytes(raw[landmark - _MARK_BYTES : landmark]) + bytes(raw[:landmark:_MARK_STRIDE])
 
 
 def _is_of(beginning: Beginning, written: tuple[bytes, ...]) -> bool:
