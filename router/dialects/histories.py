@@ -30,7 +30,7 @@ _SHORTEST = 12
 """Shorter ones are read whole: cheaper than a lookup, above all with long messages."""
 MAX_BYTES = (1 << 26) // 4
 """Of kept bodies. Parsed, a byte takes four in memory: 64 MB."""
-_MARK_BYTES, _MARK_STRIDE = 32, 509
+_MARK_BYTES, _MARK_STRIDE = 32, 251
 """The last bytes before a landmark, and every so many of those before: agents repeat instructions and output, so conversations
 of one client may be alike for long."""
 _LANDMARKS = tuple(top << bits for bits in range(3, LARGEST_BYTES.bit_length() - 3) for top in range(4, 8))
