@@ -11,9 +11,8 @@ Kept per caller:
 import threading
 from bisect import bisect
 from collections.abc import Callable
-from functools import partial
 from itertools import compress
-from operator import attrgetter
+from operator import add, attrgetter
 from typing import Any, TypeVar
 
 import msgspec
@@ -37,6 +36,11 @@ _LANDMARKS = tuple(top << bits for bits in range(3, LARGEST_BYTES.bit_length() -
 """Offsets by which a body is found: four per doubling, so that one is in its last fifth."""
 _PLACES = tuple(tuple(place for place in reversed(_LANDMARKS) if place < 1 << bits) for bits in range(64))
 """By bit length of a body: the landmarks that it may have, last first, since late bytes are unique."""
+_ENDS, _SAMPLES = (
+    tuple(tuple(map(slice_to, places)) for places in _PLACES)
+    for slice_to in (lambda place: slice(place - _MARK_BYTES, place), lambda place: slice(0, place, _MARK_STRIDE))
+)
+"""Both parts of a mark at each of these landmarks."""
 _MAX_STARTS = 2_048
 _MAX_ALIKE = 4
 """Beginnings per start: of a conversation, its forks, and others that begin alike."""
@@ -96,7 +100,8 @@ class History(Struct, frozen=True):
     def parse_grown(self, raw: bytes, dialect: Dialect) -> "tuple[JsonObject, bool, History] | None":
         """Parse a continuation of a kept body, with whether it holds `model` only once; None if it continues none."""
         caller, bodies = self.caller, self._all.bodies
-        for mark in filter(bodies.__contains__, map(partial(_mark_of, raw), _PLACES[len(raw).bit_length()])):
+        bits, part = len(raw).bit_length(), raw.__getitem__
+        for mark in filter(bodies.__contains__, map(add, map(part, _ENDS[bits]), map(part, _SAMPLES[bits]))):
             alike = bodies.get(mark, ())[::-1]
             for body in compress(alike, map(raw.startswith, map(_settled, alike))):
                 if body.caller != caller or body.dialect is not dialect:
@@ -124,7 +129,8 @@ class History(Struct, frozen=True):
                 if old is not None:
                     everyone.forget(old, mark)
                 if fits:
-                    mark = _mark_of(new.start, _LANDMARKS[bisect(_LANDMARKS, new.cuts[1].offset) - 1])
+                    landmark = _LANDMARKS[bisect(_LANDMARKS, new.cuts[1].offset) - 1]
+                    mark = bytes(new.start[landmark - _MARK_BYTES : landmark]) + bytes(new.start[:landmark:_MARK_STRIDE])
                     bodies[mark] = (*bodies.pop(mark, ()), new)
                     everyone.kept_bytes += new.size
             while everyone.kept_bytes > MAX_BYTES:
@@ -191,10 +197,6 @@ def learned_at(known: tuple[Beginning, list[Beginning]], count: int) -> dict[str
         if beginning.count == count:
             return beginning.learned
     return {}
-
-
-def _mark_of(raw: bytes | memoryview, landmark: int) -> bytes:
-    return bytes(raw[landmark - _MARK_BYTES : landmark]) + bytes(raw[:landmark:_MARK_STRIDE])
 
 
 def _is_of(beginning: Beginning, written: tuple[bytes, ...]) -> bool:
