@@ -535,7 +535,6 @@ def own_modules() -> dict[str, tuple[str, str]]:
 
 # Each is to go: a part that another room sets is one that a constructor, or a method of its own, should be given.
 FOREIGN = {
-    ("router/cli/run.py", "server.should_exit"),
     ("router/cli/past/history.py", "self.tally.advance"),
     ("router/cli/replay.py", "report.unservable"),
     ("router/dialects/histories.py", "beginning.learned"),

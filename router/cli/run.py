@@ -9,7 +9,7 @@ import signal
 import socket
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
 from router.cli import Ended
@@ -148,26 +148,18 @@ async def _run_to_its_end(command: list[str], environment: Mapping[str, str]) ->
     return 128 - code if code < 0 else code
 
 
-class _QuietServer(Server):
-    """Leaves signals to the command."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-
 @contextlib.asynccontextmanager
 async def serving(built: Built, listener: socket.socket, drain_seconds: float) -> AsyncIterator[None]:
     """Serve on this socket until the block ends. The house stays open."""
     server: Server
     ready = asyncio.Event()
-    admission, app = build_edge(built, lambda: not server.should_exit)
-    server = _QuietServer(admission, app, drain_seconds=drain_seconds, on_ready=ready.set)
-    task = spawn(server.serve(sockets=[listener]), name="serve")
+    admission, app = build_edge(built, lambda: not server.is_stopping)
+    server = Server(admission, app, drain_seconds=drain_seconds, on_ready=ready.set)
+    task = spawn(server.serve([listener]), name="serve")
     try:
         await ready.wait()
         built.warm()
         yield
     finally:
-        server.should_exit = True
+        server.stop()
         await asyncio.gather(task, return_exceptions=True)

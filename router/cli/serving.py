@@ -122,7 +122,7 @@ class Serving:
             self._record = record_of(self._loaded, self._order.reading.path, self._url, key, has_ledger=self._order.with_ledger)
         if self._built.reloader is not None:
             self._built.reloader.applies.append(self._take)
-        self._admission, app = build_edge(self._built, lambda: not self._server.should_exit)
+        self._admission, app = build_edge(self._built, lambda: not self._server.is_stopping)
         self._server = self._make_server(app)
         if self._loaded.shared_postgres is not None:
             # Streams of jobs that run elsewhere are resumed here. Loading the pages with the first would block the loop while
@@ -136,7 +136,8 @@ class Serving:
             await self._built.connect()
             if self._parent is not None:
                 await self._join_group(self._parent)
-            await self._server.serve(sockets=[self._listener])
+            with self._server.hear_signals():
+                await self._server.serve([self._listener])
         except asyncio.CancelledError:
             pass
         finally:
@@ -169,11 +170,11 @@ class Serving:
     async def _join_group(self, parent: "ParentLink") -> None:
         # The signal may have reached the parent too, so it never counts as a second one: only the parent hurries us.
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._stop)
-        await parent.open(self._built, self._stop, lambda: self._server.handle_exit(signal.SIGTERM, None))
+        await parent.open(self._built, self._stop, self._server.stop)
 
     def _stop(self) -> None:
-        if not self._server.should_exit:  # a closed terminal or stopped group may be noticed twice
-            self._server.handle_exit(signal.SIGHUP, None)
+        if not self._server.is_stopping:  # a closed terminal or stopped group may be noticed twice
+            self._server.stop()
 
     def _take(self, taken: LoadedConfig) -> None:
         allow_handles(taken.config.limits.max_in_flight, taken.config.limits.max_sockets)

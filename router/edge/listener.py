@@ -120,9 +120,6 @@ class Listener:
         if self._paused is not None:
             self._paused.cancel()
 
-    async def wait_closed(self) -> None:
-        """A no-op that uvicorn awaits."""
-
     def take(self, transport: asyncio.BaseTransport) -> Place | None:
         """A slot for a new connection, if its address may have one more."""
         if not self._has_handles() and self._paused is None:

@@ -3,28 +3,24 @@
 import asyncio
 import contextlib
 import ipaddress
-import logging
 import os
 import signal
 import socket
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from email.utils import formatdate
-from types import FrameType
-from typing import Any, cast
-
-import uvicorn
+from typing import TYPE_CHECKING, Any
 
 from router.edge.admission import Admission
 from router.edge.http.asgi import App
-from router.edge.http.control_connection import ControlConnection
 from router.edge.http.create_connection import CreateConnection
 from router.edge.http.sink import forget_date
 from router.edge.listener import BACKLOG, Listener, Place
 from router.edge.shedding import MemoryWatch
 from router.edge.tls import TlsFiles
-from router.edge.websocket.connection import SocketConnection
 from router.telemetry import events
+
+if TYPE_CHECKING:
+    from router.edge.http.control_connection import ControlConnections
 
 _FIRST_PASSED = 3
 """Where systemd puts the sockets that it passes."""
@@ -34,9 +30,8 @@ _KEPT_SECONDS = 0.5
 """How long a balancer may still use kept connections: it notices the stop when a new one is refused."""
 _CLOSING_SECONDS = 1.0
 """For callers to notice a closed connection: over TLS they confirm it, some only on their next use."""
-_TICKS_OF_A_LOOK = 5
-"""uvicorn ticks ten times a second; memory is measured twice."""
-_TICKS_OF_A_SECOND = 10
+_TICK_SECONDS = 0.5
+"""Memory is measured, and every second time the date forgotten."""
 
 
 class CannotListen(Exception):
@@ -139,8 +134,8 @@ def bind_several(host: str, port: int, count: int, *, needs_keys: bool = False) 
     return listeners
 
 
-class Server(uvicorn.Server):
-    """uvicorn's server, without its logging, with a staged stop and a call when ready."""
+class Server:
+    """Listens, ticks, and stops in stages."""
 
     def __init__(
         self,
@@ -156,42 +151,57 @@ class Server(uvicorn.Server):
         stops_on: Sequence[signal.Signals] = (signal.SIGINT, signal.SIGTERM),
     ) -> None:
         """`on_hangup` handles SIGHUP, which otherwise stops the server."""
-        for name in ("uvicorn", "uvicorn.error", "uvicorn.asgi"):
-            logging.getLogger(name).setLevel(logging.CRITICAL + 1)
-        super().__init__(
-            uvicorn.Config(
-                app,
-                http=ControlConnection,  # keeps uvicorn from loading its own
-                ws="none",
-                lifespan="off",
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                proxy_headers=False,  # anyone can forge them, and wrong keys are counted by address
-            )
-        )
-        self._admission, self._outbox = admission, admission.speedups.new_outbox()
+        self._admission, self._app, self._outbox = admission, app, admission.speedups.new_outbox()
         self._memory = MemoryWatch(admission)
         self._drain_seconds, self._listens_seconds = drain_seconds, stop_listening_after_seconds
         self._on_ready, self._on_stop, self._on_hangup = on_ready, on_stop, on_hangup
         self._tls, self._stops_on = tls, stops_on
-        self._is_stopping = False
+        self._asked, self._is_pressed = asyncio.Event(), False
+        self.listeners: list[Listener] = []
+        self.connections: set[Any] = set()
+        """Of create calls, of sockets, and those that were handed over."""
+        self._control: ControlConnections | None = None
+
+    @property
+    def is_stopping(self) -> bool:
+        return self._asked.is_set()
+
+    def stop(self) -> None:
+        """Stop in stages, the first of which asks callers to reconnect; when called again, at once."""
+        if self.is_stopping:
+            self._is_pressed = True
+            return
+        self._asked.set()
+        self._on_stop()
+        self._forget_date()
+        for connection in self.connections:
+            if isinstance(connection, CreateConnection):
+                connection.say_close()
+
+    async def serve(self, sockets: Sequence[socket.socket]) -> None:
+        """Serve until stopped."""
+        await self._listen(sockets)
+        await self._tick()
+        await self._shut_down(sockets)
 
     def _make_first(self, place: Place) -> asyncio.Protocol:
-        """Our protocol for a new connection. It hands what is not a create call to uvicorn's."""
-        first = CreateConnection(self._admission, cast("Any", self._connections), place, self._make_successor, self._outbox)
-        if self._is_stopping:
+        """The protocol for a new connection. It hands over what is not a create call."""
+        first = CreateConnection(self._admission, self.connections, place, self._make_successor, self._outbox)
+        if self.is_stopping:
             first.say_close()
         return first
 
     def _make_successor(self, place: Place, head_seconds: float) -> asyncio.Protocol:
-        given = {"config": self.config, "server_state": self.server_state, "app_state": self.lifespan.state}
-        return ControlConnection(self._admission, place, head_seconds, self._make_first, **given)
+        if self._control is None:
+            from router.edge.http.control_connection import ControlConnections  # uvicorn: 2 MB, and not for create calls
 
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen with our own listener, which enforces limits."""
+            self._control = ControlConnections(self._admission, self._app, self._make_first, self.connections)
+            self._control.set_date(closes=self.is_stopping)
+        return self._control.make(place, head_seconds)
+
+    async def _listen(self, sockets: Sequence[socket.socket]) -> None:
         admission = self._admission
-        listeners = [
+        self.listeners = [
             Listener(
                 listening,
                 self._make_first,
@@ -200,92 +210,82 @@ class Server(uvicorn.Server):
                 handshake_seconds=lambda: admission.limits.header_timeout_seconds,
                 closing_seconds=lambda: admission.limits.write_idle_timeout_seconds,
             )
-            for listening in sockets or ()
+            for listening in sockets
         ]
-        for listener in listeners:
+        for listener in self.listeners:
             await listener.start()
-        self.servers = cast("Any", listeners)  # closed by us; uvicorn never uses them
-        self.started = True
         self._on_ready()
 
-    async def on_tick(self, counter: int) -> bool:
-        if counter % _TICKS_OF_A_LOOK == 0:
+    async def _tick(self) -> None:
+        is_second = True
+        while not self.is_stopping:
             await self._memory.look()
-        if counter % _TICKS_OF_A_SECOND == 0:
-            forget_date()
-        return await super().on_tick(counter)
+            if is_second:
+                self._forget_date()
+            is_second = not is_second
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._asked.wait(), _TICK_SECONDS)
 
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+    def _forget_date(self) -> None:
+        forget_date()
+        if self._control is not None:
+            self._control.set_date(closes=self.is_stopping)
+
+    async def _shut_down(self, sockets: Sequence[socket.socket]) -> None:
         """Listen a while longer, then let requests finish within the drain time. A second signal ends both waits."""
-        self._is_stopping = True
-        self._head_last_answers()
-        for connection in list(self._connections):
-            if isinstance(connection, CreateConnection):
-                connection.say_close()
         await self._wait(lambda: False, self._listens_seconds)
         await self._accept_waiting()
-        for listener in (*self.servers, *(sockets or ())):
+        for listener in self.listeners:
             listener.close()
+        for listening in sockets:
+            listening.close()
         if self._listens_seconds:
             await self._wait(lambda: False, _KEPT_SECONDS)
         for _ in range(2):  # let the loop read what has arrived: a connection with a request is not idle
             await asyncio.sleep(0)
-        for connection in list(self._connections):
+        for connection in list(self.connections):
             connection.shutdown()
         if await self._wait(self._is_drained, self._drain_seconds):
-            await self._wait(lambda: not self._connections, _CLOSING_SECONDS)
+            await self._wait(lambda: not self.connections, _CLOSING_SECONDS)
         else:
-            for connection in list(self._connections):
+            for connection in list(self.connections):
                 connection.shutdown()
-
-    def _head_last_answers(self) -> None:
-        """Ask each caller to reconnect, to another router. Nothing ticks any more, so the date is kept here."""
-        forget_date()
-        self.server_state.default_headers = [(b"date", formatdate(usegmt=True).encode()), (b"connection", b"close")]
 
     async def _accept_waiting(self) -> None:
         """Accept callers that have connected, for a bounded time."""
-        loop, listeners = asyncio.get_running_loop(), cast("list[Listener]", self.servers)
+        loop = asyncio.get_running_loop()
         deadline = loop.time() + _ACCEPT_SECONDS
-        while any(listener.has_waiting for listener in listeners) and loop.time() < deadline:  # noqa: ASYNC110  the system
+        while any(listener.has_waiting for listener in self.listeners) and loop.time() < deadline:  # noqa: ASYNC110  the system
             await asyncio.sleep(0)
 
     def _is_drained(self) -> bool:
-        return not self.server_state.tasks and all(connection.is_done for connection in self._connections)
+        if self._control is not None and self._control.is_busy:
+            return False
+        return all(connection.is_done for connection in self.connections)
 
     async def _wait(self, is_over: Callable[[], bool], seconds: float) -> bool:
         """Wait until `is_over`, a timeout or a second signal. Returns whether it is over."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
-        while not self.force_exit and not is_over() and (left := deadline - loop.time()) > 0:
-            self._head_last_answers()
+        while not self._is_pressed and not is_over() and (left := deadline - loop.time()) > 0:
+            self._forget_date()
             await asyncio.sleep(min(left, _LOOK_SECONDS))
         return is_over()
 
-    @property
-    def _connections(self) -> "set[CreateConnection | ControlConnection | SocketConnection]":
-        return cast("Any", self.server_state.connections)  # type: ignore[no-any-return]  # typed for uvicorn's own
-
     @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
+    def hear_signals(self) -> Iterator[None]:
         """Stop on SIGINT, SIGTERM or SIGHUP (at once on a second one), then return, to flush the ledger and exit 0."""
         loop, numbers = asyncio.get_running_loop(), [*self._stops_on]
         if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # respect `nohup`
             numbers.append(signal.SIGHUP)
         for number in numbers:
-            loop.add_signal_handler(number, self.handle_exit, number, None)
+            loop.add_signal_handler(number, self.stop)
         if self._on_hangup is not None and signal.SIGHUP in numbers:
             loop.add_signal_handler(signal.SIGHUP, self._on_hangup)
         try:
             yield
         finally:
             _ignore(loop, numbers)
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        self.force_exit = self.should_exit
-        if not self.should_exit:
-            self._on_stop()
-        self.should_exit = True
 
 
 def _ignore(loop: asyncio.AbstractEventLoop, numbers: list[signal.Signals]) -> None:

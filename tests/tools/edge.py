@@ -280,17 +280,12 @@ async def running_edge(
     ready = asyncio.Event()
     listener = bind("127.0.0.1", 0)
     server = Server(admission, app, drain_seconds=1, on_ready=ready.set)
-    serving = later(_serve(server, listener))
+    serving = later(server.serve([listener]))
     await asyncio.wait_for(ready.wait(), 30)
     try:
         yield listener.getsockname()[1], admission
     finally:
-        server.should_exit = server.force_exit = True
+        server.stop()
+        server.stop()
         await asyncio.wait_for(serving, 30)
         listener.close()
-
-
-async def _serve(server: Server, listener: Any) -> None:
-    # uvicorn takes over signals while it serves; in a test they belong to pytest.
-    with contextlib.suppress(SystemExit):
-        await server._serve([listener])

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import socket
 import sqlite3
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -22,40 +21,6 @@ from tests.tools.waiting import later
 
 _MAX_WAIT_SECONDS = 0.1
 _LOOK_SECONDS = 0.002
-
-
-class PromptServer(Server):
-    """A server without uvicorn's two waits of 0.1 s.
-
-    uvicorn polls for a stop every 0.1 s, and gives connections 0.1 s to close. Here the stop is an event, and the second wait
-    ends with the last connection and task. The real server is tested as a process (`tests/router/cli/test_serve.py`).
-    """
-
-    _stopping: asyncio.Event
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        self._stopping = asyncio.Event()
-        await super().startup(sockets)
-
-    def stop(self) -> None:
-        """Stop at once, as after a second signal."""
-        self.should_exit = self.force_exit = True
-        self._stopping.set()
-
-    async def main_loop(self) -> None:
-        await self.on_tick(0)
-        await self._stopping.wait()
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        for listener in (*self.servers, *(sockets or ())):
-            listener.close()
-        for connection in list(self.server_state.connections):
-            for _ in range(2):  # the second time it does not wait for a coming request
-                connection.shutdown()
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + _MAX_WAIT_SECONDS
-        while (self.server_state.connections or self.server_state.tasks) and loop.time() < deadline:  # noqa: ASYNC110  plain sets
-            await asyncio.sleep(_LOOK_SECONDS)
 
 
 @dataclass
@@ -93,29 +58,32 @@ async def running(config: str, folder: Path, **more: Any) -> AsyncIterator[Runni
     await built.connect()
     ready = asyncio.Event()
     listener = bind("127.0.0.1", 0)
-    server: PromptServer
-    admission, app = build_edge(built, lambda: not server.should_exit)
+    server: Server
+    admission, app = build_edge(built, lambda: not server.is_stopping)
     tls = TlsFiles(loaded.tls_paths) if loaded.tls_paths is not None else None
-    server = PromptServer(admission, app, drain_seconds=1, on_ready=ready.set, tls=tls)
-    server.install_signal_handlers = lambda: None
-    serving = later(_serve(server, listener))
+    server = Server(admission, app, drain_seconds=1, on_ready=ready.set, tls=tls)
+    serving = later(server.serve([listener]))
     await asyncio.wait_for(ready.wait(), 30)
     built.resume_jobs()
     port = listener.getsockname()[1]
     try:
         url = f"{'http' if tls is None else 'https'}://127.0.0.1:{port}"
-        yield Running(url, port, built.house, loaded, admission, built, server.servers[0], server.server_state.connections)
+        yield Running(url, port, built.house, loaded, admission, built, server.listeners[0], server.connections)
     finally:
-        server.stop()
-        await asyncio.wait_for(serving, 30)
+        await _end(server, serving)
         await built.close()
         listener.close()
 
 
-async def _serve(server: PromptServer, listener) -> None:
-    # uvicorn takes over signals while it serves; in a test they belong to pytest.
-    with contextlib.suppress(SystemExit):
-        await server._serve([listener])
+async def _end(server: Server, serving: asyncio.Task[None]) -> None:
+    """Stop at once, and wait for what its callers still hear."""
+    server.stop()
+    server.stop()
+    await asyncio.wait_for(serving, 30)
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + _MAX_WAIT_SECONDS
+    while (server.connections or not server._is_drained()) and loop.time() < deadline:  # noqa: ASYNC110  plain sets
+        await asyncio.sleep(_LOOK_SECONDS)
 
 
 def two_targets(fast: str, deep: str, *, extra: str = "", fast_extra: str = "", deep_extra: str = "") -> str:

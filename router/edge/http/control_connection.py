@@ -1,15 +1,20 @@
 """uvicorn's protocol for connections that were handed over, with the deadlines and limits that it lacks."""
 
 import asyncio
+import logging
 import re
 from collections.abc import Callable
+from email.utils import formatdate
 from typing import Any
 
+import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.server import ServerState
 
 from router.contract.errors import BadRequest, BodyTimeout, HeadersTooLarge, TandemError
 from router.edge.admission import Admission
 from router.edge.deadline import DeadlineTimer
+from router.edge.http.asgi import App
 from router.edge.http.head import INVALID
 from router.edge.http.refuse import refusal_bytes
 from router.edge.http.request_reader import may_become_socket
@@ -25,6 +30,42 @@ _MAX_PIPELINED = 64
 _VERSIONS = ("1.0", "1.1")
 _ABSOLUTE = re.compile(rb"https?://(?P<host>[^/?#@]+)(?P<path>(?:[/?].*)?)", re.IGNORECASE | re.DOTALL).fullmatch
 _CODINGS: tuple[list[bytes], ...] = ([], [b"chunked"])
+
+
+class ControlConnections:
+    """What uvicorn's protocol needs of a server, without uvicorn's logging."""
+
+    def __init__(
+        self, admission: Admission, app: App, make_first: Callable[[Place], asyncio.Protocol], connections: set[Any]
+    ) -> None:
+        for name in ("uvicorn", "uvicorn.error", "uvicorn.asgi"):
+            logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+        self._admission, self._make_first = admission, make_first
+        self._config = uvicorn.Config(
+            app,
+            http=ControlConnection,  # keeps uvicorn from loading its own
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,  # anyone can forge them, and wrong keys are counted by address
+        )
+        self._state = ServerState()
+        self._state.connections = connections
+
+    def make(self, place: Place, head_seconds: float) -> "ControlConnection":
+        given = {"config": self._config, "server_state": self._state, "app_state": {}}
+        return ControlConnection(self._admission, place, head_seconds, self._make_first, **given)
+
+    def set_date(self, *, closes: bool) -> None:
+        """The headers of every answer. `closes` asks each caller to reconnect, to another router."""
+        date = (b"date", formatdate(usegmt=True).encode())
+        self._state.default_headers = [date, (b"connection", b"close")] if closes else [date]
+
+    @property
+    def is_busy(self) -> bool:
+        return bool(self._state.tasks)
 
 
 class ControlConnection(HttpToolsProtocol):

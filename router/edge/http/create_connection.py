@@ -19,7 +19,6 @@ from router.edge.http.request_reader import HAND_OVER, UPGRADE, RequestReader
 from router.edge.http.sink import CallerSink
 from router.edge.listener import YOUNG_SECONDS, Place
 from router.edge.routes import new_request_id
-from router.edge.websocket.connection import SocketConnection
 from router.loop.together import Outbox
 
 _MAX_PIPELINED_BYTES = 65_536
@@ -303,6 +302,8 @@ class CreateConnection(asyncio.Protocol):
             return
         self._connections.discard(self)
         self._deadline.cancel()
+        from router.edge.websocket.connection import SocketConnection  # only for clients that speak it
+
         socket = SocketConnection(admission, self._connections, self._place, head, caller)
         self._transport.set_protocol(socket)
         socket.connection_made(self._transport)

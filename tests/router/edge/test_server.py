@@ -88,7 +88,7 @@ class Running:
         self.stops += 1
 
     async def __aenter__(self) -> "Running":
-        self._serving = later(self.server._serve([self.listener]))
+        self._serving = later(self.server.serve([self.listener]))
         await asyncio.wait_for(self._ready.wait(), 30)
         return self
 
@@ -96,7 +96,8 @@ class Running:
         await asyncio.wait_for(self._serving, 30)
 
     async def __aexit__(self, *_: object) -> None:
-        self.server.should_exit = self.server.force_exit = True
+        self.server.stop()
+        self.server.stop()
         await self.stopped()
         for exchange in self.road.begun:
             exchange.cancel(CancelReason.STOPPING)
@@ -128,7 +129,7 @@ async def test_what_is_under_way_is_finished_before_the_stop(by_shim):
     async with Running(road, drain_seconds=5) as running, Caller(running.port, by_shim=by_shim) as caller:
         await caller.send(request_bytes("/v1/chat/completions", chat()))
         await begun(road)
-        running.server.handle_exit(signal.SIGTERM, None)
+        running.server.stop()
         may_answer.set()
 
         reply = await caller.reply()
@@ -144,7 +145,7 @@ async def test_what_is_not_finished_in_time_is_left_for_the_house_to_stop_with_i
         await caller.send(request_bytes("/v1/chat/completions", chat()))
         await begun(road)
 
-        running.server.handle_exit(signal.SIGTERM, None)
+        running.server.stop()
         await running.stopped()
         (exchange,) = road.begun
         reason = exchange.cancelled
@@ -157,8 +158,8 @@ async def test_a_second_signal_stops_at_once():
     async with Running(FakeRoad(wait_for_ever), drain_seconds=60) as running, Caller(running.port) as caller:
         await caller.send(request_bytes("/v1/chat/completions", chat()))
         await begun(running.road)
-        running.server.handle_exit(signal.SIGINT, None)
-        running.server.handle_exit(signal.SIGINT, None)
+        running.server.stop()
+        running.server.stop()
 
         await running.stopped()
 
@@ -168,7 +169,7 @@ async def test_a_second_signal_stops_at_once():
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 async def test_a_signal_asks_for_an_orderly_stop_and_a_closed_terminal_is_one(number, heard_signals):
     async with Running(FakeRoad()) as running:
-        with running.server.capture_signals():
+        with running.server.hear_signals():
             os.kill(os.getpid(), number)
             await running.stopped()
 
@@ -179,7 +180,7 @@ async def test_under_nohup_a_closed_terminal_stops_nothing():
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         async with Running(FakeRoad()) as running:
-            with running.server.capture_signals():
+            with running.server.hear_signals():
                 os.kill(os.getpid(), signal.SIGHUP)
                 await some_turns()
                 stops = running.stops
@@ -196,13 +197,13 @@ async def test_while_it_still_listens_a_server_that_stops_serves_new_requests_an
         Caller(running.port, by_shim=by_shim) as old,
         Caller(running.port, by_shim=by_shim) as idle,
     ):
-        running.server.handle_exit(signal.SIGTERM, None)
-        await until(lambda: running.server._is_stopping)
+        running.server.stop()
+        await until(lambda: running.server.is_stopping)
 
         await old.send(request_bytes("/v1/chat/completions", chat()))
         replies = [await old.reply(30), await call(running.port, "/v1/chat/completions", chat())]
         rest = await old.closed(30)
-        running.server.handle_exit(signal.SIGTERM, None)
+        running.server.stop()
         await running.stopped()
         end = await idle.closed(30)
 
@@ -215,8 +216,8 @@ async def test_an_answer_that_has_not_begun_when_the_stop_comes_announces_the_cl
     async with Running(road := FakeRoad(slow), stop_listening_after_seconds=600) as running, Caller(running.port) as caller:
         await caller.send(request_bytes("/v1/chat/completions", chat()))
         await begun(road)
-        running.server.handle_exit(signal.SIGTERM, None)
-        await until(lambda: running.server._is_stopping)
+        running.server.stop()
+        await until(lambda: running.server.is_stopping)
         may_answer.set()
 
         reply = await caller.reply(30)
@@ -231,8 +232,8 @@ async def test_a_request_that_has_begun_to_arrive_when_the_stop_comes_is_served(
     async with Running(FakeRoad(), drain_seconds=600) as running, Caller(running.port, by_shim=by_shim) as caller:
         await caller.send(request[:sent_bytes])
         await some_turns()
-        running.server.handle_exit(signal.SIGTERM, None)
-        await until(lambda: not running.server.servers[0].is_serving())
+        running.server.stop()
+        await until(lambda: not running.server.listeners[0].is_serving())
         await caller.send(request[sent_bytes:])
 
         reply = await caller.reply(30)
@@ -246,8 +247,8 @@ async def test_a_balancer_may_still_use_a_connection_that_it_has_kept_when_new_o
     async with Running(FakeRoad(), stop_listening_after_seconds=0.01) as running, Caller(running.port) as kept:
         await kept.send(request_bytes("/v1/chat/completions", chat()))
         await kept.reply(30)
-        running.server.handle_exit(signal.SIGTERM, None)
-        await until(lambda: not running.server.servers[0].is_serving())
+        running.server.stop()
+        await until(lambda: not running.server.listeners[0].is_serving())
 
         await kept.send(request_bytes("/v1/chat/completions", chat()))
         reply = await kept.reply(30)
@@ -262,7 +263,7 @@ async def test_callers_that_have_connected_and_were_not_accepted_when_the_stop_c
         callers = [socket.create_connection(("127.0.0.1", running.port)) for _ in range(20)]
         for caller in callers:  # the loop has not turned since the first connected
             caller.sendall(request_bytes("/v1/chat/completions", chat()))
-        await running.server.shutdown([running.listener])
+        await running.server._shut_down([running.listener])
         replies = []
         for caller in callers:
             reader, writer = await asyncio.open_connection(sock=caller)
@@ -286,8 +287,8 @@ async def test_an_answer_that_its_caller_has_not_read_when_the_stop_comes_still_
     ):
         await caller.send(request_bytes("/v1/chat/completions", chat()))
         await asyncio.wait_for(caller.reader.readuntil(b"\r\n\r\n"), 30)
-        running.server.handle_exit(signal.SIGTERM, None)
-        await until(lambda: not running.server.servers[0].is_serving())
+        running.server.stop()
+        await until(lambda: not running.server.listeners[0].is_serving())
 
         rest = await caller.closed(30)
         await running.stopped()
@@ -307,7 +308,7 @@ async def test_idle_connections_do_not_hold_a_stop_up_over_tls_where_a_close_wai
         reply = await used.reply(30)
         for caller in (unused, used):
             caller.writer.transport.pause_reading()  # so that neither notices the close
-        running.server.handle_exit(signal.SIGTERM, None)
+        running.server.stop()
 
         await running.stopped()
 
@@ -322,7 +323,7 @@ async def test_a_hangup_that_is_dealt_with_does_not_stop_the_server(heard_signal
         return True
 
     async with Running(FakeRoad(), on_hangup=reload) as running:
-        with running.server.capture_signals():
+        with running.server.hear_signals():
             os.kill(os.getpid(), signal.SIGHUP)
             await until(lambda: asked)
             stops, reply = running.stops, await call(running.port, "/v1/chat/completions", chat())
@@ -332,7 +333,7 @@ async def test_a_hangup_that_is_dealt_with_does_not_stop_the_server(heard_signal
 
 async def test_signals_after_the_stop_do_not_end_the_process_before_its_ledger_is_written(heard_signals):
     async with Running(FakeRoad()) as running:
-        with running.server.capture_signals():
+        with running.server.hear_signals():
             os.kill(os.getpid(), signal.SIGTERM)
             await running.stopped()
 

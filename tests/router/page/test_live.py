@@ -207,14 +207,15 @@ async def draining(folder, **limits):
     loaded = check_config(f"{CONFIG}\nlimits: {json.dumps(limits)}\n", "test", folder, known_names())
     built, ready, listener = build_house(loaded), asyncio.Event(), bind("127.0.0.1", 0)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_096)
-    admission, app = build_edge(built, lambda: not server.should_exit)
+    admission, app = build_edge(built, lambda: not server.is_stopping)
     server = Server(admission, app, drain_seconds=600, on_ready=ready.set)
-    serving = later(server._serve([listener]))
+    serving = later(server.serve([listener]))
     await asyncio.wait_for(ready.wait(), 30)
     try:
         yield built, server, serving, listener.getsockname()[1]
     finally:
-        server.should_exit = server.force_exit = True
+        server.stop()
+        server.stop()
         await asyncio.wait_for(serving, 30)
         await built.close()
         listener.close()
@@ -227,7 +228,7 @@ async def fill(built, server) -> None:
     def is_paused() -> bool:
         for number in range(50):
             take(None, Recorded(make_entry(f"req_{number}")))
-        return any(connection.flow.write_paused for connection in server.server_state.connections)
+        return any(connection.flow.write_paused for connection in server.connections)
 
     await until(is_paused)
 
@@ -239,7 +240,7 @@ async def test_a_stop_waits_neither_for_readers_nor_for_one_that_does_not_read(t
         await fill(built, server)
         reading = await Reading.open(port)
 
-        server.should_exit = True
+        server.stop()
 
         assert await reading.end()
         await asyncio.wait_for(serving, 30)
@@ -252,4 +253,4 @@ async def test_a_reader_that_stops_reading_is_cut_off_by_the_limit_for_that(tmp_
 
         await fill(built, server)
 
-        await until(lambda: not server.server_state.connections)
+        await until(lambda: not server.connections)
