@@ -2,17 +2,17 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from router.contract.errors import BadRequest
 from router.contract.request import Conversation, History, Json, JsonObject, Message
-from router.contract.usage import Usage
 from router.contract.words import Dialect, Feature, Operation
-from router.dialects.chat.answer import write_failure
-from router.dialects.chat.compose import chat_usage
 from router.dialects.chat.spec import CHAT
-from router.dialects.composer import Answer, Composer, Finish, data_frame
 from router.dialects.fields import Reading, as_text
 from router.dialects.spec import NOTHING_SILENT
+
+if TYPE_CHECKING:
+    from router.dialects.composer import Answer, Composer
 
 LIMIT_FIELDS = ("max_tokens",)
 _NEEDS = frozenset({Feature.TEXT, Feature.COMPLETIONS})
@@ -52,42 +52,10 @@ def without_opaque(items: list[Json], goes: Callable[[str], bool]) -> list[Json]
     return items
 
 
-class CompletionsComposer(Composer):
-    def __init__(self, answer: Answer) -> None:
-        self._head: JsonObject = {
-            "id": f"cmpl-{answer.id}",
-            "object": "text_completion",
-            "created": answer.created,
-            "model": answer.model,
-        }
-        self._request_id = f"req_{answer.id}"
-        self._sends_usage = answer.sends_usage
-        self._texts: list[str] = []
-        self._finish = "stop"
-        self._usage: Usage | None = None
+def _compose(known: "Answer") -> "Composer":
+    from router.dialects.completions_answer import CompletionsComposer
 
-    def _choice(self, text: str, finish: str | None) -> Json:
-        return [{"index": 0, "text": text, "logprobs": None, "finish_reason": finish}]
-
-    def text(self, delta: str) -> bytes:
-        self._texts.append(delta)
-        return data_frame({**self._head, "choices": self._choice(delta, None)})
-
-    def close(self, finish: Finish, usage: Usage | None) -> bytes:
-        self._finish, self._usage = "length" if finish is Finish.LENGTH else "stop", usage
-        frames = data_frame({**self._head, "choices": self._choice("", self._finish)})
-        if self._sends_usage and usage is not None:
-            frames += data_frame({**self._head, "choices": [], "usage": chat_usage(usage)})
-        return frames + b"data: [DONE]\n\n"
-
-    def fail(self, status: int, code: str, message: str) -> bytes:
-        return write_failure(status, message, code, self._request_id)
-
-    def whole(self) -> JsonObject:
-        body: JsonObject = {**self._head, "choices": self._choice("".join(self._texts), self._finish)}
-        if self._usage is not None:
-            body["usage"] = chat_usage(self._usage)
-        return body
+    return CompletionsComposer(known)
 
 
 COMPLETIONS = replace(
@@ -107,7 +75,7 @@ COMPLETIONS = replace(
     opaque_keys=opaque_keys,
     without_opaque=without_opaque,
     first_token_mark=b'"text"',
-    composer=CompletionsComposer,
+    composer=_compose,
     closing=None,
     translation=None,
 )

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import orjson
 from pydantic_core import from_json
 
-from router.contract.digits import as_written, keep_large
+from router.contract.digits import keep_large
 from router.contract.request import Json, JsonObject
 from router.contract.usage import Usage
 from router.contract.words import Word
@@ -127,14 +127,6 @@ def plain_id(call_id: str) -> str:
 def is_blank(arguments: str) -> bool:
     """Whether a call has no arguments: hosts write `""` or `null`."""
     return arguments.strip() in ("", "null")
-
-
-def data_frame(body: JsonObject) -> bytes:
-    return b"data: " + orjson.dumps(body, default=as_written) + b"\n\n"
-
-
-def named_frame(kind: str, body: JsonObject) -> bytes:
-    return b"event: " + kind.encode() + b"\ndata: " + orjson.dumps(body, default=as_written) + b"\n\n"
 
 
 def free_form(arguments: str) -> str:

@@ -37,8 +37,11 @@ _LANDMARKS = tuple(top << bits for bits in range(3, LARGEST_BYTES.bit_length() -
 _PLACES = tuple(tuple(place for place in reversed(_LANDMARKS) if place < 1 << bits) for bits in range(64))
 """By bit length of a body: the landmarks that it may have, last first, since late bytes are unique."""
 _ENDS, _SAMPLES = (
-    tuple(tuple(map(slice_to, places)) for places in _PLACES)
-    for slice_to in (lambda place: slice(place - _MARK_BYTES, place), lambda place: slice(0, place, _MARK_STRIDE))
+    tuple(tuple(map(slices.__getitem__, places)) for places in _PLACES)
+    for slices in (
+        {place: slice(place - _MARK_BYTES, place) for place in _LANDMARKS},
+        {place: slice(0, place, _MARK_STRIDE) for place in _LANDMARKS},
+    )
 )
 """Both parts of a mark at each of these landmarks."""
 _MAX_STARTS = 2_048

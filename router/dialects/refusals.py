@@ -26,10 +26,10 @@ from router.contract.relay import Headers, Sink
 from router.contract.request import JsonObject
 from router.contract.words import Dialect
 from router.dialects.error_bodies import find_told
+from router.dialects.failures import read_failure
 from router.dialects.fields import as_object
 from router.dialects.headers import REQUEST_ID, id_headers
 from router.dialects.table import SPECS
-from router.dialects.translate.parser import read_failure
 
 MAX_RETRY_AFTER_SECONDS = 60.0
 """Bounded because some SDKs sleep as long as they are told."""

@@ -8,26 +8,28 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import compress, repeat
 from operator import not_
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from router.contract.request import History, Json, JsonObject
 from router.contract.usage import Usage
 from router.contract.words import Dialect, Operation
-from router.dialects.composer import Answer, Composer
 from router.dialects.fields import Reading
 from router.dialects.sse import Frame, StreamEnd
-from router.dialects.translate.context import WriteContext
-from router.dialects.translate.draft import Draft
-from router.dialects.translate.parser import AnswerParser
+
+if TYPE_CHECKING:
+    from router.dialects.composer import Answer, Composer
+    from router.dialects.translate.context import WriteContext
+    from router.dialects.translate.draft import Draft
+    from router.dialects.translate.parser import AnswerParser
 
 
 @dataclass(frozen=True, slots=True)
 class Translation:
     """How a dialect is bridged."""
 
-    read_draft: Callable[[JsonObject], Draft]
-    write_draft: Callable[[Draft, WriteContext], JsonObject]
-    parser: Callable[[Composer, str, str], AnswerParser]
+    read_draft: "Callable[[JsonObject], Draft]"
+    write_draft: "Callable[[Draft, WriteContext], JsonObject]"
+    parser: "Callable[[Composer, str, str], AnswerParser]"
     """Takes a composer, the target's name and the answer's id."""
 
 
@@ -142,7 +144,8 @@ class DialectSpec:
     """The usage of a whole answer. Raises ValueError if it is not an answer of this dialect."""
     first_token_mark: bytes
     """Bytes found in no frame before the first token: the opening frames are not the model's work."""
-    composer: Callable[[Answer], Composer]
+    composer: "Callable[[Answer], Composer]"
+    """Loaded when it is first needed, since most answers are passed on as they are."""
 
     write_refusal: Callable[[int, str, str, str | None, str], JsonObject]
     """Status, message, code, parameter, request id."""
@@ -156,8 +159,8 @@ class DialectSpec:
     word_too_long: Callable[[str], str]
     """A message for length in the form on which clients compact."""
 
-    translation: Translation | None
-    """None if never bridged."""
+    translation: Callable[[], Translation] | None
+    """Loads it, once. None if never bridged."""
 
     @property
     def limit_field(self) -> str:

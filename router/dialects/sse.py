@@ -6,7 +6,7 @@ from collections.abc import Callable
 import orjson
 from msgspec import Struct
 
-from router.contract.digits import parse_exactly
+from router.contract.digits import as_written, parse_exactly
 from router.contract.request import JsonObject
 from router.contract.usage import Timings, Usage
 
@@ -343,3 +343,11 @@ class ChoicesTail(Tail):
 
     def frames(self) -> list[Frame]:
         return split_frames(b"".join(self._choices), self._telling) + super().frames()
+
+
+def data_frame(body: JsonObject) -> bytes:
+    return b"data: " + orjson.dumps(body, default=as_written) + b"\n\n"
+
+
+def named_frame(kind: str, body: JsonObject) -> bytes:
+    return b"event: " + kind.encode() + b"\ndata: " + orjson.dumps(body, default=as_written) + b"\n\n"

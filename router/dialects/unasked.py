@@ -9,9 +9,8 @@ from collections.abc import Mapping
 
 from router.contract.request import JsonObject, RequestView
 from router.contract.words import Dialect
-from router.dialects.composer import data_frame
 from router.dialects.hosts import STREAM_OPTIONS
-from router.dialects.sse import FRAME_ENDS, split_frames
+from router.dialects.sse import FRAME_ENDS, data_frame, split_frames
 from router.dialects.table import SPECS
 from router.dialects.timings import MARK
 

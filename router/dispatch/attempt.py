@@ -1,6 +1,7 @@
 """One attempt: prepare the request for a target, call it, and conclude."""
 
 import asyncio
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -14,14 +15,15 @@ from router.contract.request import RequestView
 from router.contract.usage import Usage
 from router.contract.words import PERSONS_KINDS, AccountFault, Dialect, Operation, Outcome, TurnKind
 from router.dialects.headers import sdk_id_headers
-from router.dialects.translate.translator import AnswerTranslator
 from router.dispatch.capped import CappedRelay
 from router.dispatch.context import DispatchContext
 from router.dispatch.meter import cost_of, is_billed, measure_speed, measure_usage, shows_pace
 from router.dispatch.outgoing import Outgoing, Reachable, prepare
 from router.dispatch.patience import Patience, max_wait_of
 from router.dispatch.relay import Relay
-from router.dispatch.translating import TranslatingSink
+
+if TYPE_CHECKING:
+    from router.dialects.translate.translator import AnswerTranslator
 
 _ABANDONED = "abandoned"
 """The error of an attempt that we cut off."""
@@ -104,7 +106,9 @@ def _session_of(decided: Decided) -> SessionKey | None:
     return decided.session.key if decided.decision.turn.kind in _OF_THE_CONVERSATION else None
 
 
-def _translated(answer: AnswerTranslator, relay: Relay, dialect: Dialect) -> Sink:
+def _translated(answer: "AnswerTranslator", relay: Relay, dialect: Dialect) -> Sink:
+    from router.dispatch.translating import TranslatingSink  # only where a client and a target speak different dialects
+
     return TranslatingSink(
         answer,
         relay,

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from router.contract.relay import Adapter, OutgoingRequest
 from router.contract.request import JsonObject, RequestView
@@ -15,12 +16,12 @@ from router.dialects.cap import Cap
 from router.dialects.fitting import Fit, Reasons, fields_to_change, reasons_to_change
 from router.dialects.hosts import STREAM_OPTIONS
 from router.dialects.splice import replace_model
-from router.dialects.translate.bridges import BRIDGES
-from router.dialects.translate.context import WriteContext
-from router.dialects.translate.translator import AnswerTranslator
 from router.dialects.unasked import ASKING, ask
 from router.dispatch.keys import KeyGuard, guard_for
 from router.dispatch.passed_headers import is_passed, is_passed_by_stream, is_passed_to_keys, is_passed_to_keys_by_stream
+
+if TYPE_CHECKING:
+    from router.dialects.translate.translator import AnswerTranslator
 
 
 class UsageAsking:
@@ -107,7 +108,7 @@ class Reachable:
 
 class Outgoing(OutgoingRequest, frozen=True):
     dropped: tuple[str, ...] = ()
-    answer: AnswerTranslator | None = None
+    answer: "AnswerTranslator | None" = None
     is_counted_here: bool = False
     """No other dialect can count, and an answer would cost money: the router's own count must do."""
 
@@ -154,6 +155,9 @@ def _translate(view: RequestView, reachable: Reachable, prompt_tokens: int) -> O
     target, fit = reachable.target, reachable.fit
     if view.operation is Operation.COUNT_TOKENS:
         return Outgoing(view, target, view.dialect, view.raw, prompt_tokens, is_counted_here=True)
+    from router.dialects.translate.bridges import BRIDGES  # only where a client and a target speak different dialects
+    from router.dialects.translate.context import WriteContext
+
     dialect, quirks = target.dialect_for(view.dialect), fit.quirks
     if reachable.asking.has_refused:
         quirks = quirks._replace(refuses=quirks.refuses | {STREAM_OPTIONS})

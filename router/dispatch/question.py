@@ -17,7 +17,6 @@ from router.contract.sinks import Collected
 from router.contract.usage import Usage
 from router.contract.words import DEFAULT_DIALECT, Operation
 from router.dialects.answers import read_whole_answer
-from router.dialects.heard import hear
 from router.dialects.requests import read_request
 from router.dialects.table import SPECS
 from router.dispatch.meter import cost_of, is_billed, measure_usage
@@ -113,5 +112,7 @@ def _read(answer: Collected, reachable: Reachable, outgoing: Outgoing) -> tuple[
     except ValueError as invalid:
         words = f'target "{target}" sent a body that is not valid in its dialect'
         raise UpstreamMalformed(target, words) from invalid
+    from router.dialects.heard import hear
+
     heard = hear(outgoing.dialect, body)
     return "".join(heard.texts) if heard is not None else "", usage

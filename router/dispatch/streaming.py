@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -17,11 +18,13 @@ from router.dialects.answers import FIRST_TOKEN_MARKS
 from router.dialects.refusals import failure_event
 from router.dialects.sse import StreamEnd, Tail
 from router.dialects.table import SPECS
-from router.dialects.translate.translator import AnswerTranslator
 from router.dialects.unasked import USAGE_MARK, is_usage_alone, usage_may_begin, without_usage
 from router.dispatch.context import DispatchContext
 from router.dispatch.keys import NO_KEY
 from router.dispatch.outgoing import Reachable
+
+if TYPE_CHECKING:
+    from router.dialects.translate.translator import AnswerTranslator
 
 HEARTBEAT = b": heartbeat\n\n"
 """A comment, which SSE readers skip: shows proxies and impatient clients a live connection."""
@@ -80,7 +83,7 @@ class StreamedAnswer(Struct, eq=False):
     view: RequestView
     _reachable: Reachable
     _caller: Sink
-    _translator: AnswerTranslator | None
+    _translator: "AnswerTranslator | None"
     finished: "asyncio.Future[TandemError | None]"
     _heartbeat_seconds: float = HEARTBEAT_SECONDS
     first_token_at: float | None = None

@@ -17,7 +17,6 @@ from router.contract.relay import Flow, Headers
 from router.contract.request import JsonObject
 from router.contract.sinks import AnswerFact, AnswerSink
 from router.contract.words import Dialect
-from router.dialects.heard import hear
 from router.dialects.responses.logged import ends_frame, split_at_frame_end
 from router.dialects.splice import replace_fields
 from router.dialects.sse import FRAME_ENDS, Frame, split_frames
@@ -68,6 +67,8 @@ class HeldEnd:
             with suppress(orjson.JSONDecodeError):  # half a character, or not UTF-8
                 if found := orjson.loads(b'"%b"' % b"".join(closing.find_texts(said))):
                     return str(found)
+        from router.dialects.heard import hear
+
         heard = hear(self._dialect, said)
         return "".join(heard.texts) if heard is not None else ""
 

@@ -19,11 +19,11 @@ from router.contract.secret import UPSTREAM_KEY
 from router.contract.sinks import Collected, watch
 from router.contract.words import DEFAULT_DIALECT, Operation, Outcome, Tier
 from router.dialects.error_bodies import find_told
+from router.dialects.failures import read_failure
 from router.dialects.fields import shown
 from router.dialects.heard import ODD_SHAPES, hear_along
 from router.dialects.json_body import parse_body, refuse_crowded
 from router.dialects.table import SPECS
-from router.dialects.translate.parser import read_failure
 from router.edge.admission import Admission
 from router.edge.control.panel import Answer, Asked, Page
 from router.edge.http.bodies import collect_body

@@ -13,11 +13,10 @@ from router.contract.relay import Flow, Headers
 from router.contract.request import RequestView
 from router.contract.sinks import AnswerFact, AnswerSink, Collected, send_whole, watch
 from router.contract.words import Operation, Outcome
-from router.dialects.composer import named_frame
 from router.dialects.fields import as_object, as_text
 from router.dialects.responses.logged import RESPONSE_KEY, ends_frame, split_at_frame_end
 from router.dialects.splice import replace_fields
-from router.dialects.sse import split_frames
+from router.dialects.sse import named_frame, split_frames
 from router.dialects.table import SPECS
 from router.responses.capture import capture
 from router.responses.compact import write_compaction

@@ -16,7 +16,6 @@ from router.contract.sinks import AnswerSink, send_whole
 from router.contract.stores import ResponseStore
 from router.contract.usage import Usage
 from router.contract.words import Operation, Outcome
-from router.dialects.composer import Answer, Finish
 from router.dialects.fields import as_object
 from router.dialects.headers import id_headers
 from router.dialects.table import SPECS
@@ -115,6 +114,8 @@ async def _say(
     """Answer with a sentence, or nothing, in the caller's dialect. A later request may continue it."""
     words, now = "" if sentence is None else await sentence, time.time()
     asks_usage = as_object(view.body.get("stream_options")).get("include_usage") is True
+    from router.dialects.composer import Answer, Finish  # most routers never answer themselves
+
     known = Answer(
         view.id.removeprefix("req_"),
         view.model,

@@ -21,7 +21,7 @@ from router.contract.words import Operation
 from router.dialects.fields import as_list, as_object, as_text
 from router.dialects.marks import holds
 from router.dialects.requests import read_again
-from router.dialects.responses.compose import is_our_id
+from router.dialects.responses.answer import is_our_id
 from router.dialects.responses.request import CALLS, OPAQUE_ITEMS, without_link
 from router.dialects.table import SPECS
 from router.dialects.translate.envelope import MARK, SUMMARY_MARK

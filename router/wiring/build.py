@@ -321,7 +321,7 @@ def _reach(
 ) -> dict[str, Reachable]:
     """The targets as dispatch reaches them."""
     # The registry's classes share no base: each takes its own settings, which the config has checked.
-    adapters: dict[str, Any] = dict(ADAPTERS)
+    adapters: Mapping[str, Any] = ADAPTERS
     return {
         plan.target.name: Reachable(
             plan.target,

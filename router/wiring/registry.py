@@ -1,9 +1,7 @@
 """Names → classes: the one place that sees policies and adapters. A new one is imported and named here."""
 
-from adapters.anthropic_http import AnthropicHttpAdapter
-from adapters.litellm import LitellmAdapter
-from adapters.openai_http import OpenAiHttpAdapter
-from adapters.simulated import SimulatedAdapter
+from collections.abc import Iterator, Mapping
+
 from policies.background import BackgroundPolicy as BackgroundPolicy
 from policies.boundary import BoundaryPolicy
 from policies.budget import BudgetPolicy as BudgetPolicy
@@ -35,12 +33,38 @@ POLICIES = {
         TrajectoryPolicy,
     )
 }
-ADAPTERS: dict[str, type[Adapter]] = {
-    adapter.name: adapter
-    for adapter in (
-        OpenAiHttpAdapter,
-        AnthropicHttpAdapter,
-        LitellmAdapter,
-        SimulatedAdapter,
-    )
-}
+
+
+class _Adapters(Mapping[str, type[Adapter]]):
+    """Each is imported when it is asked for: a config names one or two."""
+
+    _names = ("openai_http", "anthropic_http", "litellm", "simulated")
+
+    def __getitem__(self, name: str) -> type[Adapter]:
+        match name:
+            case "openai_http":
+                from adapters.openai_http import OpenAiHttpAdapter
+
+                return OpenAiHttpAdapter
+            case "anthropic_http":
+                from adapters.anthropic_http import AnthropicHttpAdapter
+
+                return AnthropicHttpAdapter
+            case "litellm":
+                from adapters.litellm import LitellmAdapter
+
+                return LitellmAdapter
+            case "simulated":
+                from adapters.simulated import SimulatedAdapter
+
+                return SimulatedAdapter
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+ADAPTERS: Mapping[str, type[Adapter]] = _Adapters()

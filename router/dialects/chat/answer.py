@@ -4,9 +4,8 @@ import re
 
 from router.contract.request import Json, JsonObject
 from router.contract.usage import Usage
-from router.dialects.composer import data_frame
 from router.dialects.fields import as_count, as_list, as_object
-from router.dialects.sse import JSON_TEXT, Frame, StreamEnd, split_frames
+from router.dialects.sse import JSON_TEXT, Frame, StreamEnd, data_frame, split_frames
 from router.dialects.timings import read_timings
 
 TELLING = re.compile(rb'"(?:finish_reason|usage|error)"\s*:\s*[^n\s]|\[DONE\]')

@@ -6,7 +6,8 @@ from typing import ClassVar
 from router.contract.request import Json, JsonObject
 from router.contract.usage import Usage
 from router.dialects.chat.answer import write_failure
-from router.dialects.composer import Answer, Composer, Finish, cut_free_form, data_frame, free_form, is_blank
+from router.dialects.composer import Answer, Composer, Finish, cut_free_form, free_form, is_blank
+from router.dialects.sse import data_frame
 
 
 def chat_usage(usage: Usage) -> JsonObject:

@@ -6,10 +6,11 @@ from router.contract.digits import as_written
 from router.contract.request import Json, JsonObject
 from router.dialects.chat.answer import read_usage
 from router.dialects.composer import Composer, Finish
+from router.dialects.failures import Failure, read_failure
 from router.dialects.fields import as_list, as_object, as_text
 from router.dialects.timings import read_timings
 from router.dialects.translate.envelope import wrap
-from router.dialects.translate.parser import AnswerParser, Failure, NotAnAnswer, read_failure
+from router.dialects.translate.parser import AnswerParser, NotAnAnswer
 
 _FINISHES = {
     "length": Finish.LENGTH,

@@ -7,9 +7,8 @@ from msgspec.structs import replace
 from router.contract.errors import ThreadForgotten, ThreadMismatch, ThreadUnsupported
 from router.contract.request import Json, JsonObject
 from router.contract.usage import Usage
-from router.dialects.composer import named_frame
 from router.dialects.fields import as_count, as_list, as_object
-from router.dialects.sse import JSON_TEXT, Frame, StreamEnd, split_frames
+from router.dialects.sse import JSON_TEXT, Frame, StreamEnd, named_frame, split_frames
 
 TELLING = re.compile(rb'"(?:message_(?:start|delta|stop)|error)"|event:\s*(?:message_(?:start|delta|stop)|error)')
 """Matches frames that `read_end` needs. Hosts name an event on its own line, in its data, or both."""

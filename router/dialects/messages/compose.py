@@ -5,8 +5,9 @@ import orjson
 from router.contract.digits import parse_exactly
 from router.contract.request import Json, JsonObject
 from router.contract.usage import Usage
-from router.dialects.composer import Answer, Composer, Finish, is_blank, named_frame, parse_cut, plain_id
+from router.dialects.composer import Answer, Composer, Finish, is_blank, parse_cut, plain_id
 from router.dialects.messages.answer import write_failure
+from router.dialects.sse import named_frame
 
 _STOPS = {
     Finish.STOP: "end_turn",

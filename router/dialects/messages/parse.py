@@ -5,10 +5,11 @@ import orjson
 from router.contract.digits import as_written
 from router.contract.request import Json, JsonObject
 from router.dialects.composer import Composer, Finish
+from router.dialects.failures import read_failure
 from router.dialects.fields import as_list, as_object, as_text
 from router.dialects.messages.answer import first_usage, later_usage, read_usage
 from router.dialects.translate.envelope import wrap
-from router.dialects.translate.parser import AnswerParser, NotAnAnswer, read_failure
+from router.dialects.translate.parser import AnswerParser, NotAnAnswer
 
 _FINISHES = {
     "max_tokens": Finish.LENGTH,

@@ -4,11 +4,10 @@ import re
 
 from router.contract.request import Json, JsonObject
 from router.contract.usage import Usage
-from router.dialects.composer import named_frame
 from router.dialects.fields import as_count, as_list, as_object, as_text
 from router.dialects.responses.failures import write_stream_error
 from router.dialects.responses.said_back import say_back
-from router.dialects.sse import JSON_TEXT, Frame, StreamEnd, split_frames
+from router.dialects.sse import JSON_TEXT, Frame, StreamEnd, named_frame, split_frames
 from router.dialects.timings import read_timings
 
 TELLING = re.compile(
@@ -21,6 +20,7 @@ IS_OPEN = re.compile(rb'"call_id"\s*:\s*"|"type"\s*:\s*"mcp_approval_request"')
 _INDEXES = re.compile(rb'"output_index"\s*:\s*(\d{1,9})')
 _TERMINAL = frozenset({"response.completed", "response.incomplete"})
 _FAILED = frozenset({"response.failed", "error"})
+_OUR_ID = re.compile(r"resp_[0-9a-f]{27}").fullmatch
 _EMPTY_RESPONSE: JsonObject = {
     "object": "response",
     "created_at": 0,
@@ -33,6 +33,22 @@ _EMPTY_RESPONSE: JsonObject = {
     "usage": None,
 }
 """Fields that typed clients expect even in a failed response."""
+
+
+def is_our_id(response_id: str) -> bool:
+    """Whether Tandem wrote the response with this id."""
+    return _OUR_ID(response_id) is not None
+
+
+def write_usage(usage: Usage) -> JsonObject:
+    """Every counter is required."""
+    return {
+        "input_tokens": usage.input_tokens,
+        "input_tokens_details": {"cached_tokens": usage.cached_tokens, "cache_write_tokens": usage.cache_write_tokens},
+        "output_tokens": usage.output_tokens,
+        "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
+        "total_tokens": usage.input_tokens + usage.output_tokens,
+    }
 
 
 def read_end(frames: list[Frame]) -> StreamEnd:

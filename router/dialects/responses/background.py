@@ -21,11 +21,9 @@ from router.contract.exchange import Arrival
 from router.contract.job import Job
 from router.contract.request import JsonObject
 from router.contract.words import Dialect, Operation
-from router.dialects.composer import Answer
 from router.dialects.error_bodies import find_told
 from router.dialects.fields import as_object, as_text, read_stream
 from router.dialects.json_body import parse_body
-from router.dialects.responses.compose import ResponsesComposer
 from router.dialects.splice import replace_fields
 
 _TIME_DIGITS = 11
@@ -51,6 +49,9 @@ class AskedBackground:
         self.arrival = replace(arrival, raw=raw)
 
     def write_queued(self, job_id: str, created: int) -> JsonObject:
+        from router.dialects.composer import Answer
+        from router.dialects.responses.compose import ResponsesComposer
+
         model = as_text(self.body.get("model"))
         whole = ResponsesComposer(Answer(job_id.removeprefix("resp_"), model, created, asked=self.body)).whole()
         return {**whole, "status": "queued"}

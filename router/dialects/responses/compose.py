@@ -1,34 +1,17 @@
 """Writing the Responses API: each item has its `added` and `done`, and sequence numbers have no gap."""
 
-import re
 import time
 
 from router.contract.request import Json, JsonObject
 from router.contract.usage import Usage
 from router.dialects.client_tools import CallItem
-from router.dialects.composer import Answer, Composer, Finish, Shape, cut_free_form, free_form, is_blank, named_frame
+from router.dialects.composer import Answer, Composer, Finish, Shape, cut_free_form, free_form, is_blank
 from router.dialects.fields import as_list
+from router.dialects.responses.answer import write_usage
 from router.dialects.responses.failures import write_stream_error
 from router.dialects.responses.said_back import say_back
+from router.dialects.sse import named_frame
 from router.dialects.translate.envelope import OUR_REASONING
-
-_OUR_ID = re.compile(r"resp_[0-9a-f]{27}").fullmatch
-
-
-def is_our_id(response_id: str) -> bool:
-    """Whether Tandem wrote the response with this id."""
-    return _OUR_ID(response_id) is not None
-
-
-def responses_usage(usage: Usage) -> JsonObject:
-    """Usage in Responses' terms. Every counter is required."""
-    return {
-        "input_tokens": usage.input_tokens,
-        "input_tokens_details": {"cached_tokens": usage.cached_tokens, "cache_write_tokens": usage.cache_write_tokens},
-        "output_tokens": usage.output_tokens,
-        "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
-        "total_tokens": usage.input_tokens + usage.output_tokens,
-    }
 
 
 class ResponsesComposer(Composer):
@@ -64,7 +47,7 @@ class ResponsesComposer(Composer):
             "error": None,
             "incomplete_details": {"reason": reason} if status == "incomplete" else None,
             **self._said_back,
-            "usage": responses_usage(self._usage) if self._usage is not None else None,
+            "usage": write_usage(self._usage) if self._usage is not None else None,
         }
 
     def open(self) -> bytes:

@@ -3,8 +3,8 @@
 from router.contract.errors import BudgetHeld, BudgetSpent, RateLimited, TiersBusy, TooLong
 from router.contract.request import Json, JsonObject
 from router.dialects.error_bodies import find_told
+from router.dialects.failures import read_failure
 from router.dialects.fields import as_object, as_text
-from router.dialects.translate.parser import read_failure
 
 _SERVER, _LIMIT, _PROMPT = "server_error", "rate_limit_exceeded", "invalid_prompt"
 _CODES = frozenset(

@@ -14,11 +14,10 @@ from router.contract.digits import as_written, parse_exactly
 from router.contract.job import JobState, Segment
 from router.contract.request import Json, JsonObject
 from router.contract.usage import Usage
-from router.dialects.composer import named_frame
 from router.dialects.fields import as_count, as_list, as_object, as_text
-from router.dialects.responses.compose import responses_usage
+from router.dialects.responses.answer import write_usage
 from router.dialects.responses.failures import read_error
-from router.dialects.sse import FRAME_ENDS, Frame, split_frames
+from router.dialects.sse import FRAME_ENDS, Frame, named_frame, split_frames
 
 _TERMINAL = (b"response.completed", b"response.failed", b"response.incomplete")
 _WITH_RESPONSE = (*_TERMINAL, b"response.created", b"response.queued", b"response.in_progress")
@@ -234,7 +233,7 @@ def write_cut(sent: bytes, usage: Usage) -> bytes:
         "status": "incomplete",
         "incomplete_details": {"reason": "max_output_tokens"},
         "output": said.assemble(),
-        "usage": responses_usage(usage),
+        "usage": write_usage(usage),
     }
     kind = "response.incomplete"
     return named_frame(kind, {"type": kind, "sequence_number": number + 1, "response": whole})

@@ -5,10 +5,11 @@ from collections.abc import Callable
 from router.contract.request import Json, JsonObject
 from router.dialects.client_tools import CALL_ITEMS
 from router.dialects.composer import Composer, Finish
+from router.dialects.failures import read_failure
 from router.dialects.fields import as_list, as_object, as_text
 from router.dialects.responses.answer import read_usage
 from router.dialects.translate.envelope import wrap
-from router.dialects.translate.parser import AnswerParser, NotAnAnswer, read_failure
+from router.dialects.translate.parser import AnswerParser, NotAnAnswer
 
 _CALLS = ("function_call", "custom_tool_call")
 

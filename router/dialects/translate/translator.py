@@ -9,10 +9,11 @@ from router.contract.words import Dialect
 from router.dialects.accounts import account_code
 from router.dialects.composer import Composer, Finish
 from router.dialects.error_bodies import find_told
+from router.dialects.failures import Failure, read_failure
 from router.dialects.fields import as_object, as_text
 from router.dialects.refusals import failure_words, foreign_refusal, in_callers_words
 from router.dialects.translate.frames import FrameSplitter
-from router.dialects.translate.parser import MALFORMED, AnswerParser, Failure, NotAnAnswer, read_failure
+from router.dialects.translate.parser import MALFORMED, AnswerParser, NotAnAnswer
 
 _DONE = b"[DONE]"
 _UNREADABLE = Failure(MALFORMED, "the target sent an unreadable event")

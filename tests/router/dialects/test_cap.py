@@ -7,9 +7,8 @@ import pytest
 from router.contract.usage import Usage
 from router.contract.words import Dialect
 from router.dialects.cap import Cap, state_cap
-from router.dialects.composer import named_frame
 from router.dialects.hosts import ORDINARY, quirks_of
-from router.dialects.sse import split_frames
+from router.dialects.sse import named_frame, split_frames
 from router.dialects.table import SPECS
 from tests.tools.upstream import chat_frame
 

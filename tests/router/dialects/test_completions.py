@@ -4,7 +4,7 @@ import pytest
 
 from router.contract.errors import BadRequest
 from router.contract.words import Dialect, Feature
-from router.dialects.completions import CompletionsComposer
+from router.dialects.completions_answer import CompletionsComposer
 from router.dialects.composer import Finish
 from tests.router.dialects.answers import written
 from tests.tools.values import make_view

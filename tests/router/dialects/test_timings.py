@@ -6,8 +6,7 @@ import pytest
 
 from router.contract.usage import Usage
 from router.contract.words import Dialect
-from router.dialects.composer import data_frame
-from router.dialects.sse import split_frames
+from router.dialects.sse import data_frame, split_frames
 from router.dialects.table import SPECS
 from router.dialects.timings import read_timings
 from tests.tools.bridging import CHAT, MESSAGES, RESPONSES, answer_to, chunk

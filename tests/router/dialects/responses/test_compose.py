@@ -8,7 +8,8 @@ import pytest
 
 from router.contract.words import Dialect
 from router.dialects.composer import Finish
-from router.dialects.responses.compose import ResponsesComposer, is_our_id
+from router.dialects.responses.answer import is_our_id
+from router.dialects.responses.compose import ResponsesComposer
 from router.edge.routes import new_request_id
 from tests.router.dialects.answers import ANSWER, written
 from tests.tools.bridging import CHAT, RESPONSES, chunk, heard
