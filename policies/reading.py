@@ -7,7 +7,6 @@ these say and of what came before: the last ask, and the assistant's offer.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from hashlib import blake2b
 from itertools import accumulate
@@ -15,6 +14,7 @@ from operator import add, getitem, itemgetter, mul
 from pathlib import Path
 
 import orjson
+from msgspec import Struct
 
 from router.contract.features import MARKS, OFFER_SIZE, TABLE_SIZE, Features, Offer
 from router.contract.request import JsonObject
@@ -50,8 +50,7 @@ class BadWeights(ValueError):
     pass
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(Struct, frozen=True):
     """One reader's weights."""
 
     start: float
@@ -75,8 +74,7 @@ class Table:
         return self.unit * total / math.sqrt(count)
 
 
-@dataclass(frozen=True, slots=True)
-class Sum:
+class Sum(Struct, frozen=True):
     """A later turn's odds: a weight for each column."""
 
     start: float
@@ -90,8 +88,7 @@ class Sum:
         return dict(zip(COLUMNS, map(mul, self.weights, values), strict=True))
 
 
-@dataclass(frozen=True, slots=True)
-class Weights:
+class Weights(Struct, frozen=True):
     """Fitted by the lab, read by the policy."""
 
     first: Table

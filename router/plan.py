@@ -1,8 +1,10 @@
 """What a config makes (`Plan`, swapped whole) and what outlives it (`State`)."""
 
 from collections.abc import Coroutine, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from router.combine import Combiner
 from router.contract.combine import NOTHING, Combine, check_combining
@@ -45,8 +47,7 @@ from router.telemetry.ring import Ring
 from router.telemetry.tracing import Tracing
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """How requests are served. A request keeps its initial plan."""
 
     rules: Rules
@@ -122,8 +123,7 @@ def combine(plan: Plan, view: RequestView) -> Plan:
     return plan.for_combining()
 
 
-@dataclass(frozen=True, slots=True)
-class State:
+class State(Struct, frozen=True):
     """Memory and open resources that outlive a plan."""
 
     memory: SessionMemory

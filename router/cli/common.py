@@ -7,9 +7,10 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from msgspec.structs import replace
 
 from router.cli import Ended
 from router.cli.routers import find_at, list_running, url_of

@@ -3,12 +3,12 @@
 import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import orjson
 import yaml
+from msgspec.structs import replace
 
 from router.cli import Ended
 from router.cli.common import command_name, free_backup, known_names, say

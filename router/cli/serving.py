@@ -12,10 +12,11 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from router.cli import Ended, installed_version
 from router.cli.common import (
@@ -44,6 +45,7 @@ from router.edge.server import Server
 from router.edge.server import run as run_loop
 from router.edge.tls import TlsFiles
 from router.loop.supervisor import supervise
+from router.loop.tasks import spawn
 from router.screen.figures import plural
 from router.telemetry import events
 from router.telemetry.colour import can_redraw
@@ -71,8 +73,7 @@ QUICK_EXAMPLE = "Fix the typo in this line: retrun x"
 LONG_EXAMPLE = "Implement an expression parser with tests and docs, step by step, until everything passes"
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
+class Order(Struct, frozen=True):
     reading: Reading
     count: int
     host: str
@@ -198,6 +199,8 @@ class Serving:
             events.worker_started(pid=os.getpid(), took_ms=took_ms)
             parent.note_ready()
         built.begin(reports_troubles=parent is None or parent.number == 1)
+        if not self._admission.speedups.is_plain:
+            spawn(asyncio.to_thread(use_large_pages), name="use large pages")  # nobody waits for it
         if self._order.log_file is not None:
             self._rotating = supervise(partial(keep_small, self._order.log_file), name="rotate log")
         away = [say_away(file.path, found.cause) for file in built.house.state.files.values() if (found := file.failing)]
@@ -237,7 +240,6 @@ def _keep_built() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(_COLLECT_AFTER, 20, 50)
-    use_large_pages()
 
 
 def use_large_pages() -> None:

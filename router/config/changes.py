@@ -2,10 +2,10 @@
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import cast
 
-from msgspec import structs
+from msgspec import Struct, structs
 from pydantic import BaseModel
 
 from router.config.load import LoadedConfig
@@ -47,8 +47,7 @@ _SHOWN = (bool, int, float, str, type(None))
 Flat = Mapping[str, object]
 
 
-@dataclass(frozen=True, slots=True)
-class Changes:
+class Changes(Struct, frozen=True):
     applied: tuple[str, ...]
     needs_restart: tuple[str, ...]
     """Differing from the start, and without effect until a restart."""

@@ -6,9 +6,9 @@ import functools
 import importlib.util
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from msgspec import Struct
 from pydantic import BaseModel, ValidationError
 
 from router.config.gone import find_gone
@@ -60,8 +60,7 @@ STAND_IN = "stand-in"
 _RULE = re.compile(r"(?:^|\.)rules\[(\d+)\]")
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(Struct, frozen=True):
     path: str
     problem: str
     hint: str = ""
@@ -96,8 +95,7 @@ def missing_extra(adapter: KnownAdapter) -> str:
     return adapter.library if adapter.library and importlib.util.find_spec(adapter.library) is None else ""
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(Struct, frozen=True):
     policies: Mapping[str, type[PolicyConfig]]
     adapters: Mapping[str, KnownAdapter]
     clients: tuple[str, ...] = ()

@@ -224,7 +224,7 @@ def check_config(text: str, source: str, folder: Path, known: Known) -> LoadedCo
     if faults:
         raise ConfigError(source, faults, content)
     # Policies of the operator's own stay as they are: opening one runs it.
-    again = partial(check_config, text, source, folder, replace(known, open_policy=None))
+    again = partial(check_config, text, source, folder, structs.replace(known, open_policy=None))
     return replace(checked, warnings=(*warn_of_ignored(content), *checked.warnings), _check_again=again)
 
 

@@ -6,12 +6,12 @@ litellm is not imported. The table is read only if a target leaves something out
 import importlib.util
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
+from msgspec import Struct
 
 from router.contract.target import LEAST_STEP_TOKENS, Price, PriceStep
 from router.contract.words import Feature
@@ -60,8 +60,7 @@ Table = dict[str, msgspec.Raw]
 """Models as raw JSON: three thousand parsed ones would take 5 MB for good."""
 
 
-@dataclass(frozen=True, slots=True)
-class ModelFacts:
+class ModelFacts(Struct, frozen=True):
     """What the table says of a model, None if nothing."""
 
     window_tokens: int | None

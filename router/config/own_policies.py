@@ -2,10 +2,10 @@
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from msgspec import Struct
 from pydantic import Field, model_validator
 
 from router.config.faults import Fault, check_block
@@ -35,8 +35,7 @@ class OwnPolicySettings(Settings):
         return self
 
 
-@dataclass(frozen=True, slots=True)
-class OwnPolicy:
+class OwnPolicy(Struct, frozen=True):
     """A policy of the operator's own. One that cannot be used has no `kind`, and `trouble` says why."""
 
     name: str

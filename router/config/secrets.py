@@ -6,7 +6,8 @@ A value may name a variable (`env:NAME`). Unset variables and other notations ar
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from router.config.cures import find_variable
 from router.config.faults import Fault, KnownAdapter
@@ -22,8 +23,7 @@ _OF_A_CONNECTION = frozenset({"connection", "keep-alive", "te", "trailer", "tran
 _OF_A_KEY = ("authorization", "x-api-key")
 
 
-@dataclass(frozen=True, slots=True)
-class SecretChecker:
+class SecretChecker(Struct, frozen=True):
     """Checks values that may be secret. Faults never show a value."""
 
     faults: list[Fault]

@@ -3,11 +3,11 @@
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from msgspec import Struct, field
 from msgspec.structs import asdict
 
 from router.config.faults import STAND_IN, Fault, Known, KnownAdapter, check_block, close_to, missing_extra
@@ -41,8 +41,7 @@ _FACTS = ("window_tokens", "price", "accepts")
 """What the table of models can fill in."""
 
 
-@dataclass(frozen=True, slots=True)
-class TargetPlan:
+class TargetPlan(Struct, frozen=True):
     """A target ready to be built. `looked_up` names what came from the table."""
 
     target: Target
@@ -55,8 +54,7 @@ class TargetPlan:
     """Whether a real model answers."""
 
 
-@dataclass(frozen=True, slots=True)
-class TargetBlock:
+class TargetBlock(Struct, frozen=True):
     """A target's block and its place in the config."""
 
     tier: Tier
@@ -132,8 +130,7 @@ def check_names(blocks: Iterable[TargetBlock], faults: list[Fault]) -> None:
         seen.add(name)
 
 
-@dataclass(frozen=True, slots=True)
-class TargetChecker:
+class TargetChecker(Struct, frozen=True):
     known: Known
     folder: Path
     """Base of relative paths."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import orjson
+from msgspec import Struct
 
 from router.contract.features import HASHING, TABLE_SIZE
 from router.contract.request import JsonObject
@@ -35,8 +36,7 @@ class TableUnreadable(BadTable):
     """There may be a table that a later try can read."""
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(Struct, frozen=True):
     """Similar asks: what each of their places says (0 to 1), and the log-odds they add."""
 
     log_odds: float

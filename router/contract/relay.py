@@ -168,8 +168,7 @@ class ExtraField:
         return self.text if self.secret is None else self.text + self.secret.reveal()
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(Struct, frozen=True):
     """A target's address and credentials. `base_url` is empty for adapters that need none."""
 
     model: str

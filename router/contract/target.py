@@ -1,7 +1,6 @@
 """A target: a model at an address."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Annotated, NamedTuple
 
@@ -127,8 +126,7 @@ def price_of_plan(listed: Price | None) -> Price:
     return Price(0.0, 0.0, cache_minutes=listed.cache_minutes) if listed is not None else Price(0.0, 0.0)
 
 
-@dataclass(frozen=True, slots=True)
-class Timeouts:
+class Timeouts(Struct, frozen=True):
     """How long a call to a target may wait."""
 
     connect_seconds: Seconds
@@ -154,8 +152,7 @@ class Quota(Block, frozen=True):
     """Longest wait, jobs aside; then another target or 429."""
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Struct, frozen=True):
     """One model at one address. `name` is Tandem's."""
 
     name: str

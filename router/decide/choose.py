@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -117,7 +116,7 @@ def _keep_to_tier(rules: Rules, request: RequestView, signals: Signals, collecte
         name: status if status.is_over_max_wait else structs.replace(status, closed_seconds=0.0)
         for name, status in signals.statuses.items()
     }
-    tier = choose(replace(rules, spill_over=True), request, structs.replace(signals, statuses=opened), collected).tier
+    tier = choose(structs.replace(rules, spill_over=True), request, structs.replace(signals, statuses=opened), collected).tier
     own = [name for name, status in signals.statuses.items() if status.target.tier is tier]
     ruled_out = _fold_rule_outs(opinions)
     if all(name in ruled_out and not ruled_out[name].yields for name in own):

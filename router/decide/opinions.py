@@ -2,8 +2,8 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from router.contract.decision import Evidence
@@ -72,8 +72,7 @@ def _lean_by(offset: Offset) -> Lean:
     return Lean(offset.log_odds, f"your turns are usually {than} than they look ({offset.turns} turns)")
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
+class Rules(Struct, frozen=True):
     policies: Sequence[Policy]
     economics: Economics
     spill_over: bool

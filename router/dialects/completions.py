@@ -1,8 +1,9 @@
 """The legacy text completions endpoint. Everything not defined here is chat's."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from router.contract.errors import BadRequest
 from router.contract.request import Conversation, History, Json, JsonObject, Message

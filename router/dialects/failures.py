@@ -1,8 +1,7 @@
 """How hosts word a failure."""
 
-from dataclasses import dataclass
-
 import orjson
+from msgspec import Struct
 
 from router.contract.errors import TooLong
 from router.contract.request import Json, JsonObject
@@ -12,8 +11,7 @@ from router.dialects.hosts import says_too_long
 _MAX_WORDS = 2_000
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(Struct, frozen=True):
     code: str
     message: str
 

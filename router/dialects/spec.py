@@ -4,11 +4,12 @@ import math
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import compress, repeat
 from operator import not_
 from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec import Struct
 
 from router.contract.request import History, Json, JsonObject
 from router.contract.usage import Usage
@@ -23,8 +24,7 @@ if TYPE_CHECKING:
     from router.dialects.translate.parser import AnswerParser
 
 
-@dataclass(frozen=True, slots=True)
-class Translation:
+class Translation(Struct, frozen=True):
     """How a dialect is bridged."""
 
     read_draft: "Callable[[JsonObject], Draft]"
@@ -33,8 +33,7 @@ class Translation:
     """Takes a composer, the target's name and the answer's id."""
 
 
-@dataclass(frozen=True, slots=True)
-class Closing:
+class Closing(Struct, frozen=True):
     """How an answer ends, and how a text is added to it before its end."""
 
     mark: bytes
@@ -89,8 +88,7 @@ OPENAI_LIMITS = LimitNames("x-ratelimit-{figure}-{kind}", lambda seconds: f"{rou
 ANTHROPIC_LIMITS = LimitNames("anthropic-ratelimit-{kind}-{figure}", _write_moment)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DialectSpec:
+class DialectSpec(Struct, frozen=True, kw_only=True):
     """One dialect. Fields have no defaults: a new dialect must decide each."""
 
     name: Dialect

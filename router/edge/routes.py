@@ -5,7 +5,6 @@ import os
 import re
 import time
 from collections.abc import Container, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import unquote
 
@@ -20,8 +19,7 @@ from router.contract.words import DEFAULT_DIALECT, Dialect, Operation, PassedRou
 from router.dialects.table import SPECS
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(Struct, frozen=True):
     dialect: Dialect
     operation: Operation = Operation.CREATE
 

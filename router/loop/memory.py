@@ -26,10 +26,15 @@ class FreeMemory:
 
 
 def give_back() -> None:
-    """Give back what is free now. Only one C library knows how to; elsewhere nothing is done.
+    """Give back what is free now.
 
     What a caller left unread is in a cycle of its connection and its transport, which the collector would find much later.
     """
     gc.collect()
+    trim()
+
+
+def trim() -> None:
+    """Only one C library knows how to give free memory back; elsewhere nothing is done."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)

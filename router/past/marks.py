@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from msgspec import structs
+
 from router.contract.personal import MAX_LOG_ODDS, Kind, PersonalTable, read_personal, write_personal
 from router.past.cases import Sample
 from router.sense.features import read_features
@@ -67,7 +69,7 @@ def fit_table(turns: Sequence[Sample], room_of: Callable[[Sample], float], weigh
     groups = _group(marks, common)
     table = PersonalTable(weights, tuple(_kind_of(group, common) for group in groups), common)
     kinds = [
-        replace(kind, log_odds=log_odds)
+        structs.replace(kind, log_odds=log_odds)
         for kind, group, log_odds in zip(table.kinds, groups, _fit(table, turns, room_of), strict=True)
         if log_odds and (log_odds > 0) is group[0].is_long
     ]
@@ -96,7 +98,7 @@ def merge(old: PersonalTable, new: PersonalTable, known: Collection[str], remove
     for number, kind in enumerate(new.kinds):
         before = max((one for one, next_one in earlier if next_one == number), key=lambda one: one.at, default=None)
         is_same_lesson = before is not None and set(before.requests) == set(kind.requests)
-        kinds.append(replace(kind, at=before.at if is_same_lesson and before is not None else now))
+        kinds.append(structs.replace(kind, at=before.at if is_same_lesson and before is not None else now))
         counts["added" if before is None else "unchanged" if kinds[-1] == before else "changed"] += 1
     for kind, successor in earlier:
         left = tuple(name for name in kind.requests if name not in known and name not in removed)
@@ -105,7 +107,7 @@ def merge(old: PersonalTable, new: PersonalTable, known: Collection[str], remove
         is_kept = bool(left or not kind.requests) and not _is_contradicted(kind, new)
         counts["kept" if is_kept else "dropped"] += 1
         if is_kept:
-            kinds.append(replace(kind, requests=left, marks=len(left) or kind.marks))
+            kinds.append(structs.replace(kind, requests=left, marks=len(left) or kind.marks))
     counts["dropped"] += len(old.kinds) - len(earlier)
     return Merged(replace(new, kinds=tuple(kinds[:MAX_KINDS])), **counts)
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import msgspec
@@ -93,7 +93,7 @@ class Choice:
 
 def quiet(house: House) -> House:
     """A copy of the house that counts and keeps nothing."""
-    return House(house.plan, replace(house.state, counter=NoCounter()), house.clock)
+    return House(house.plan, msgspec.structs.replace(house.state, counter=NoCounter()), house.clock)
 
 
 def apply_offset(house: House, case: Case, offsets: Mapping[str, Offset]) -> None:
@@ -145,7 +145,7 @@ def _decide_again(house: House, economics: Economics, opinions: Sequence[Opinion
         alias=house.plan.models.resolve("auto"),
         statuses=house.state.live.statuses(house.plan.targets, house.clock()),
     )
-    return decide(replace(rules, policies=policies, economics=economics), _EMPTY, signals)
+    return decide(msgspec.structs.replace(rules, policies=policies, economics=economics), _EMPTY, signals)
 
 
 def _as_choice(decision: Decision) -> Choice:

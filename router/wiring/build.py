@@ -1,12 +1,12 @@
 """The composition root: a config → a house with everything in it. The only place that knows every room."""
 
 import asyncio
+import dataclasses
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, suppress
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -121,7 +121,7 @@ def build_house(
     try:
         own = group.own_key if group is not None else make_key(OWN_ID)
         state = build_state(loaded, closing, on_disk=with_ledger, watchers=watchers, address=address)
-        state = replace(state, own_key=Key(own.id, LOCAL, own.digest))
+        state = structs.replace(state, own_key=Key(own.id, LOCAL, own.digest))
         watches = state.shared.watch_jobs() if state.shared is not None else None
         jobs = open_jobs(loaded, address, state.ended_jobs, state.files, on_disk=with_ledger, watches=watches)
         closing.push_async_callback(jobs.close)
@@ -325,7 +325,9 @@ def _reach(
     return {
         plan.target.name: Reachable(
             plan.target,
-            adapters[plan.adapter](replace(plan.endpoint, is_traced=True) if trace else plan.endpoint, plan.settings, upstream),
+            adapters[plan.adapter](
+                structs.replace(plan.endpoint, is_traced=True) if trace else plan.endpoint, plan.settings, upstream
+            ),
             plan.endpoint.model,
             plan.fit,
             plan.endpoint.api_key,
@@ -383,5 +385,5 @@ def _find_adviser(config: Config, reachable: Mapping[str, Reachable], rules: Rul
     if asked is None:
         return None
     target = reachable[asked.target]
-    plain = replace(target, fit=target.fit._replace(instructions=""))
+    plain = dataclasses.replace(target, fit=target.fit._replace(instructions=""))
     return Adviser(plain, rules, asked.max_wait_seconds, time.perf_counter, state.budgets)

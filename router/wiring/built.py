@@ -4,9 +4,10 @@ import asyncio
 import time
 from collections.abc import Mapping
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec import Struct, field
 
 from router.contract.clock import CLOCK
 from router.contract.economics import FailureRates, Offset
@@ -20,6 +21,7 @@ from router.dispatch.live.past import Paces, sum_up
 from router.edge.control.panel import Group
 from router.house import House
 from router.jobs.jobs import Jobs
+from router.loop.memory import trim
 from router.loop.supervisor import supervise
 from router.loop.tasks import spawn
 from router.notices.alerts import Alerts
@@ -35,8 +37,7 @@ if TYPE_CHECKING:
 _LEARN_SECONDS = 600.0
 
 
-@dataclass(frozen=True, slots=True)
-class Built:
+class Built(Struct, frozen=True):
     """A house, and what must be done for it around its requests."""
 
     house: House
@@ -135,6 +136,7 @@ class Built:
             self._apply(await asyncio.to_thread(_read_ledger, self.ledger_path, self.house.plan.rules))
             with suppress(StoreUnusable, OSError):
                 await self.recall_budgets()
+            await asyncio.to_thread(trim)  # what was read is gone
             await asyncio.sleep(_LEARN_SECONDS)
 
     async def recall_budgets(self) -> None:

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
+from msgspec import Struct, structs
+
 from router.config.changes import Changes, find_changes, find_key_changes, find_refreshed
 from router.config.faults import ConfigError
 from router.config.key_file import check_blank
@@ -20,8 +22,7 @@ Check = Callable[[LoadedConfig], None]
 Apply = Callable[[LoadedConfig], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Reloaded:
+class Reloaded(Struct, frozen=True):
     """What a reload did."""
 
     changes: Changes
@@ -96,7 +97,7 @@ class Reloader:
             loaded = replace(loaded, keys=before.keys)
         changes = find_changes(self._started, before, loaded, self.house.plan.rules.weights_fingerprint)
         already, self._refreshed = self._refreshed, ()
-        changes = replace(changes, applied=(*(f"{line} (in use already)" for line in already), *changes.applied))
+        changes = structs.replace(changes, applied=(*(f"{line} (in use already)" for line in already), *changes.applied))
         self._use(loaded)
         await self.house.state.entries.keep_places()
         done = Reloaded(changes, before.fingerprint, loaded.fingerprint, loaded.warnings)

@@ -1,9 +1,9 @@
 """Invalid keys: callers learn the same whatever is wrong, and cannot try many."""
 
 import re
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from router.contract.keys import KeyRing, make_key
 from router.contract.words import Dialect, Operation

@@ -6,10 +6,10 @@ Everything comes from one seed. Each decision carries what a person would know, 
 import json
 import random
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from msgspec import structs
+from msgspec.structs import replace
 
 from router.config.load import check_config
 from router.contract.decision import ESTIMATE

@@ -1,9 +1,9 @@
 """Undecided routes are relayed whole to the configured target."""
 
 import asyncio
-import dataclasses
 import os
 
+import msgspec
 import pytest
 
 from tests.tools.http import call, read_reply, request_bytes
@@ -182,7 +182,7 @@ async def test_a_setting_that_is_gone_when_the_body_has_come_is_told_like_one_th
     writer.write(request_bytes("/v1/files", b"12345")[:-2])
     await until(lambda: tandem.admission.in_flight == 1)
 
-    tandem.house.swap(dataclasses.replace(tandem.house.plan, pass_through={}))
+    tandem.house.swap(msgspec.structs.replace(tandem.house.plan, pass_through={}))
     writer.write(b"45")
     reply = await asyncio.wait_for(read_reply(reader), 30)
     writer.close()

@@ -206,7 +206,7 @@ def judge_model(reached: Reached, model: str) -> Reached:
 async def ask_target(house: House, plan: TargetPlan, within_seconds: float) -> Reached:
     """Send a target a short prompt like any request, and time its first token."""
     arrival, sink = _write_question(plan), Collected(_MAX_BYTES)
-    quiet = House(house.plan, replace(house.state, observers=Observers((), report_defect)), house.clock)
+    quiet = House(house.plan, msgspec.structs.replace(house.state, observers=Observers((), report_defect)), house.clock)
     exchange = quiet.begin(arrival)
     try:
         async with asyncio.timeout(within_seconds):

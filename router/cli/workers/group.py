@@ -11,7 +11,7 @@ from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace as replace_terms
+from msgspec.structs import replace as replace_struct
 
 from router.cli import Ended
 from router.cli.common import say
@@ -68,7 +68,7 @@ def serve_group(order: Order, loaded: LoadedConfig) -> int:
                 parent.watch = Watch(shows_words=order.shows_words, shows_estimates=order.shows_each_call)
                 events.set_up_logging(as_json=False, note=parent.watch.note, refused=parent.watch.reject)
             events.name_worker(parent.number)
-            own = replace(order, reading=order.reading._replace(adapt=join), began=time.perf_counter())
+            own = replace_struct(order, reading=order.reading._replace(adapt=join), began=time.perf_counter())
             with explained(""):
                 return Serving(own, join(taken), listener, parent=parent).run()
 
@@ -135,7 +135,7 @@ def _join_terms(terms: SharedTerms | None, number: int, valkey: OwnValkey | None
     """Without a common key file, workers need a secret."""
     terms = terms or SharedTerms(name_replica())
     own = ValkeyTerms(Secret(valkey.url)) if valkey is not None else None
-    return replace_terms(
+    return replace_struct(
         terms,
         replica=f"{terms.replica}.{number}",
         worker=number,

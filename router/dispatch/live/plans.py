@@ -6,7 +6,6 @@ and shared with nobody: the state of the target itself holds only what all calle
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
 from hashlib import blake2b
 
 from msgspec import structs
@@ -129,7 +128,7 @@ class Plans:
         listed, share = target.list_price, shadow_share(state.windows, wall)
         if listed is None or not share:
             return status, 0.0
-        return structs.replace(status, target=replace(target, price=listed.times(share))), share
+        return structs.replace(status, target=structs.replace(target, price=listed.times(share))), share
 
     def find_troubles(self, targets: Mapping[str, Target]) -> Iterator[Notice]:
         """A notice for each plan that is used up, for its own person."""

@@ -5,8 +5,9 @@ The usual is the median over minutes of use, an hour or more; before any, the co
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from statistics import median
+
+from msgspec import Struct, field
 
 _KEPT_SAMPLES = 15
 _HALF_LIFE_SECONDS = 10.0
@@ -21,8 +22,7 @@ _BOUND = 1_000.0
 _LONG_AGO = float("-inf")
 
 
-@dataclass(slots=True)
-class Samples:
+class Samples(Struct):
     """Measurements of one figure. `typical` is the configured value."""
 
     typical: float

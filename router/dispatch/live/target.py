@@ -1,9 +1,9 @@
 """One target's live state: pace, queue, circuit, window. Times are given."""
 
 import asyncio
-from dataclasses import replace
 
 from msgspec import structs
+from msgspec.structs import replace
 
 from router.contract.target import NOTHING_LEARNED, Target, TargetStatus, WorkRatio
 from router.contract.usage import Usage

@@ -1,11 +1,11 @@
 """The description of a client on the wire, one file each; the table is in `__init__`."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 import orjson
+from msgspec import Struct
 
 from router.contract.request import JsonObject, RequestView
 from router.contract.words import TurnKind
@@ -19,8 +19,7 @@ class Stated(NamedTuple):
     turn_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class PlanMarks:
+class PlanMarks(Struct, frozen=True):
     """How requests show that their client plans, and that the person accepted the plan. Only the client's own texts count."""
 
     on: tuple[str, ...] = ()
@@ -56,8 +55,7 @@ class ListedModel(NamedTuple):
     """All its targets know the hosted tool search, which holds tools back."""
 
 
-@dataclass(frozen=True, slots=True)
-class ModelList:
+class ModelList(Struct, frozen=True):
     asked_by: str
     """The query parameter that only this client sends."""
     stored: Path
@@ -66,8 +64,7 @@ class ModelList:
     """Takes the stored entries, our names, and the entries of the caller's plan."""
 
 
-@dataclass(frozen=True, slots=True)
-class Client:
+class Client(Struct, frozen=True):
     """How to recognise a client. Texts match at the start unless stated."""
 
     name: str

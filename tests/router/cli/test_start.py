@@ -20,14 +20,21 @@ OPTIONAL = (
     "prometheus_client",
     "tiktoken",
     "litellm",
+    "adapters.litellm",
+    "adapters.anthropic_http",
     "router.cli.workers.group",
+    "router.dialects.translate.bridges",
     "router.edge.control.app",
+    "router.edge.websocket.connection",
     "router.jobs.runner",
     "router.page",
     "router.screen.screen",
     "router.stores.postgres",
     "router.stores.valkey",
+    "router.upstream.websocket.call",
 )
+FOR_PROBES = "uvicorn"
+"""Serves whatever is not a create call."""
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +62,8 @@ def test_a_plain_serve_and_its_probes_load_no_part_that_only_some_configs_and_re
     at_start, later = loaded
 
     assert "router.edge.server" in at_start
+    assert FOR_PROBES not in at_start
+    assert FOR_PROBES in later
     assert [name for name in OPTIONAL if name in at_start + later] == []
 
 

@@ -1,10 +1,9 @@
 """Attempt rules: pure, so no socket, no loop, no clock."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
+from msgspec.structs import replace
 
 from router.contract.entry import Attempt
 from router.contract.errors import (

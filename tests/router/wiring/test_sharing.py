@@ -2,10 +2,10 @@
 
 import asyncio
 from collections import Counter
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from msgspec.structs import replace
 
 from router.contract.facts import FirstByte
 from router.contract.secret import Secret

@@ -3,9 +3,9 @@
 import asyncio
 import json
 import os
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from router.cli import Ended
 from router.cli.routers import is_listening

@@ -1,9 +1,8 @@
 """What is left of a target's rate limits, and how long a request would wait for more."""
 
-from dataclasses import replace
-
 import pytest
 from msgspec import structs
+from msgspec.structs import replace
 
 from router.contract.facts import LimitsTold, Read
 from router.contract.target import LimitWindow

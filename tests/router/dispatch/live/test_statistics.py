@@ -1,8 +1,7 @@
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
+from msgspec.structs import replace
 
 from router.contract.economics import FailureRates
 from router.contract.entry import Attempt, Pace

@@ -1,6 +1,6 @@
 """The live picture."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from router.contract.facts import LimitsTold, Read
 from router.contract.target import LimitWindow, Quota
