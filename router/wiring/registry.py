@@ -1,6 +1,8 @@
 """Names → classes: the one place that sees policies and adapters. A new one is imported and named here."""
 
 from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import ClassVar, cast
 
 from policies.background import BackgroundPolicy as BackgroundPolicy
 from policies.boundary import BoundaryPolicy
@@ -38,33 +40,22 @@ POLICIES = {
 class _Adapters(Mapping[str, type[Adapter]]):
     """Each is imported when it is asked for: a config names one or two."""
 
-    _names = ("openai_http", "anthropic_http", "litellm", "simulated")
+    _places: ClassVar[Mapping[str, tuple[str, str]]] = {
+        "openai_http": ("adapters.openai_http", "OpenAiHttpAdapter"),
+        "anthropic_http": ("adapters.anthropic_http", "AnthropicHttpAdapter"),
+        "litellm": ("adapters.litellm", "LitellmAdapter"),
+        "simulated": ("adapters.simulated", "SimulatedAdapter"),
+    }
 
     def __getitem__(self, name: str) -> type[Adapter]:
-        match name:
-            case "openai_http":
-                from adapters.openai_http import OpenAiHttpAdapter
-
-                return OpenAiHttpAdapter
-            case "anthropic_http":
-                from adapters.anthropic_http import AnthropicHttpAdapter
-
-                return AnthropicHttpAdapter
-            case "litellm":
-                from adapters.litellm import LitellmAdapter
-
-                return LitellmAdapter
-            case "simulated":
-                from adapters.simulated import SimulatedAdapter
-
-                return SimulatedAdapter
-        raise KeyError(name)
+        module, kind = self._places[name]
+        return cast("type[Adapter]", getattr(import_module(module), kind))
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
+        return iter(self._places)
 
     def __len__(self) -> int:
-        return len(self._names)
+        return len(self._places)
 
 
 ADAPTERS: Mapping[str, type[Adapter]] = _Adapters()

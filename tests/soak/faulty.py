@@ -277,7 +277,10 @@ GIVEN_UP = frozenset({"silence", "silent-head", "stall", "linger"})
 async def break_as_asked(wire: Wire, seen: Seen) -> None:
     """The script of an upstream that does as each request says."""
     named = _NAMED.search(seen.body)
-    asked = Asked(_DIALECT_OF[seen.path.partition("?")[0]], bool(seen.json.get("stream")))
+    if (path := seen.path.partition("?")[0]) not in _DIALECT_OF:  # a rest asks for the health of an engine
+        await _status(404)(wire, Asked("chat", is_streaming=False))
+        return
+    asked = Asked(_DIALECT_OF[path], bool(seen.json.get("stream")))
     await FAULTS[named[1].decode() if named else "none"].play(wire, asked)
 
 

@@ -52,12 +52,12 @@ def insert(path, key: str) -> None:
 
 async def until_listed(sessions, path) -> None:
     """Until keys that this process did not write are not looked up any more."""
-    for number in range(1_000):
-        insert(path, f"foreign-{number}")
-        if (await sessions.load(f"foreign-{number}")).state is None:
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("every key is looked up in the file")
+    number, is_looked_up = 0, True
+    async with asyncio.timeout(30):
+        while is_looked_up:
+            insert(path, key := f"foreign-{(number := number + 1)}")
+            is_looked_up = (await sessions.load(key)).state is not None
+            await asyncio.sleep(0.01)
 
 
 async def test_once_its_keys_are_listed_the_file_is_not_read_for_a_new_session(tmp_path):
