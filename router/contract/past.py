@@ -1,12 +1,10 @@
 """Query results of the ledger: calls, turns, sessions and sums."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from router.contract.entry import Line
 from router.contract.words import Tier
-
-C = TypeVar("C")
 
 
 class RecordedCall(NamedTuple):

@@ -1,17 +1,17 @@
 """Finished turns: what a router learns from its ledger about targets and callers."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import dropwhile, takewhile
 from typing import NamedTuple
 
 from router.contract.decision import ESTIMATE
 from router.contract.entry import FinishedWork
-from router.contract.past import RecordedCall, SpentCall
+from router.contract.past import RecordedCall
 from router.contract.words import NOBODY_SERVED, Outcome
 from router.decide.opinions import ASIDE
 from router.past.cases import cases_of_turns
 from router.past.history import Size
-from router.past.rows import Call, read_call
+from router.past.rows import read_call
 from router.past.turns import BEGINS, Turn, read_turns, with_following
 from router.past.worth import Account, Redone, spend
 from router.stores.sqlite.past import SqliteEntryReader
@@ -40,28 +40,26 @@ class PastWork(NamedTuple):
 
 def read_work(ledger: SqliteEntryReader, now: float, weights: str = "") -> PastWork:
     """The newest finished turns. Those that other weights read have no size here. Raises `StoreUnusable`."""
-    rows = ledger.read_recent_calls(_read, _MAX_ROWS)
-    signs = _find_signs(rows)
-    turns = [
-        turn
-        for turn, after in with_following(read_turns((call for call, _ in rows), tuple(Outcome)))
-        if after is not None or now - turn.ended[-1].line.at > _LEAST_QUIET_SECONDS
-    ]
-    finished = [work for turn in turns if (work := _measure(turn, signs)) is not None]
-    return PastWork(finished, list(_find_sizes(turns, weights)))
+    found = PastWork([], [])
+    for session in ledger.read_recent_sessions(_MAX_ROWS):
+        signs = _find_signs(session)
+        turns = [
+            turn
+            for turn, after in with_following(read_turns(map(read_call, session), tuple(Outcome)))
+            if after is not None or now - turn.ended[-1].line.at > _LEAST_QUIET_SECONDS
+        ]
+        found.finished.extend(work for turn in turns if (work := _measure(turn, signs)) is not None)
+        found.sized.extend(_find_sizes(turns, weights))
+    return found
 
 
-def _read(row: RecordedCall) -> tuple[Call, SpentCall]:
-    return read_call(row), spend(row.line, row.decision)
-
-
-def _find_signs(rows: Iterable[tuple[Call, SpentCall]]) -> dict[str, Redone | None]:
+def _find_signs(session: Sequence[RecordedCall]) -> dict[str, Redone | None]:
     """How it is known of each turn that it was redone, by its request; None if nothing was said against it."""
     signs: dict[str, Redone | None] = {}
-    marks = {call.line.id: call.should_be for call, _ in rows if call.should_be is not None}
+    marks = {call.line.id: call.should_be for call in session if call.should_be is not None}
     account = Account(marks, lambda turn: signs.__setitem__(turn.ask.id or "", turn.sign))
-    for _, call in rows:
-        account.add(call)
+    for call in session:
+        account.add(spend(call.line, call.decision))
     account.close()
     return signs
 

@@ -48,7 +48,7 @@ QUESTIONS: dict[str, Callable[[SqliteEntryReader], object]] = {
     "beginning": lambda ledger: ledger.find_beginning("req_1"),
     "undecided": lambda ledger: ledger.find_undecided("req_1"),
     "past calls": lambda ledger: ledger.read_past_calls(),
-    "recent calls": lambda ledger: ledger.read_recent_calls(as_is, 5),
+    "recent calls": lambda ledger: list(ledger.read_recent_sessions(5)),
     "history": lambda ledger: list(ledger.read_history()),
     "turns": lambda ledger: ledger.read_turns(TurnsAsked()).calls,
     "whole turn": lambda ledger: ledger.read_turn("req_1", None),
@@ -231,7 +231,7 @@ def test_history_and_recent_calls_are_those_of_persons_turns(write):
     unread = (call("4", TurnKind.SIDE), call("6", session=None), call("7", decision=None))
     ledger = write(call("1", prompt_text="{}", cost_usd=0.5), call("2", LOOP, outcome=Outcome.FAILED), *unread)
 
-    found, recent = list(ledger.read_history()), ledger.read_recent_calls(as_is, 9)
+    found, (recent,) = list(ledger.read_history()), ledger.read_recent_sessions(9)
 
     assert [(one.line.id, one.prompt_text, one.should_be, one.places) for one in found] == [
         ("1", "{}", None, b""),
@@ -248,7 +248,7 @@ def test_no_more_rows_are_looked_at_than_asked_for(write):
     rows = [call(str(number), at=NOW + number, caller=(Caller("ann"), Caller("bob"))[number % 2]) for number in range(6)]
     ledger = write(*rows)
 
-    assert [one.line.id for one in ledger.read_recent_calls(as_is, 4)] == ["2", "3", "4", "5"]
+    assert [[one.line.id for one in session] for session in ledger.read_recent_sessions(4)] == [["2", "4"], ["3", "5"]]
 
 
 def test_spending_is_summed_by_caller_between_two_moments_to_the_last_unit(write):
