@@ -4,8 +4,8 @@
 bytecodes, this sees regular expressions, searches and parsers. It takes three quarters of a minute, and repeats within three per
 cent under any load. The counts belong to one machine and one Python; their ratios hardly do.
 
-The loop's thread is counted for single requests, less what an idle loop takes in that time, and all threads for a burst of sixteen callers: the ledger's writes many rows at a
-time. Of helper processes, the CPU time is read.
+The loop's thread is counted for single requests, less what an idle loop takes in that time, and all threads for a burst of
+sixteen callers: the ledger's writes many rows at a time. Of helper processes, the CPU time is read.
 """
 
 import argparse
