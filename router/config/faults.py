@@ -207,7 +207,9 @@ def _setting_names(kind: type) -> set[str]:
 
 
 def close_to(name: str, known: Iterable[str]) -> str:
-    found = [near for near in difflib.get_close_matches(name, list(known)) if _is_typo(name, near)]
+    others, words = [other for other in known if other != name], set(name.split("_"))
+    found = [near for near in difflib.get_close_matches(name, others) if _is_typo(name, near)]
+    found += [other for other in others if words <= set(other.split("_"))]
     return f"did you mean {found[0]}? " if found else ""
 
 

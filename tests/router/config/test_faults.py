@@ -137,6 +137,7 @@ def test_close_names_are_offered_and_far_ones_are_not():
     assert close_to("oracle", ["learned", "rules"]) == ""
     assert close_to("correctoin_log_odds", ["red_log_odds", "correction_log_odds"]) == "did you mean correction_log_odds? "
     assert close_to("log_odds_red", ["red_log_odds"]) == "did you mean red_log_odds? "
+    assert close_to("url", ["url", "base_url"]) == "did you mean base_url? "  # which a setting elsewhere is called, too
     assert close_to("read_timeout_seconds", ["red_timeout_seconds", "timeout_seconds"]) == "did you mean red_timeout_seconds? "
 
 
