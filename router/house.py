@@ -142,7 +142,7 @@ class House:
         carried = state.memory.tokens.carry(decided.session, view, decision)
         if state.ended_jobs.by_session:
             carried = state.ended_jobs.name_in(carried, view.caller, decision.turn.session)
-        send = partial(plan.looker.send, plan.dispatcher.send) if decision.combining else plan.dispatcher.send
+        send = partial(plan.open_looker().send, plan.dispatcher.send) if decision.combining else plan.dispatcher.send
         return send(exchange, decided, sink, state.live, explanation=whole, carried=carried)
 
     async def decide(self, arrival: Arrival, plan: Plan | None = None) -> Decided:

@@ -1,7 +1,7 @@
 """What a config makes (`Plan`, swapped whole) and what outlives it (`State`)."""
 
-from collections.abc import Coroutine, Mapping
-from typing import Any
+from collections.abc import Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -30,7 +30,6 @@ from router.limits.budgets import Budgets
 from router.limits.callers import NO_LIMITS, CallerLimits
 from router.limits.queues import Queues
 from router.limits.rates import CallerRates
-from router.look.looking import Looker
 from router.look.looks import Looks
 from router.loop.speedups import Speedups
 from router.loop.stalls import LoopWatch
@@ -46,6 +45,9 @@ from router.telemetry.metrics import Metrics
 from router.telemetry.ring import Ring
 from router.telemetry.tracing import Tracing
 
+if TYPE_CHECKING:
+    from router.look.looking import Looker
+
 
 class Plan(Struct, frozen=True):
     """How requests are served. A request keeps its initial plan."""
@@ -54,8 +56,8 @@ class Plan(Struct, frozen=True):
     models: ModelNames
     targets: Mapping[str, Target]
     dispatcher: Dispatcher
-    looker: Looker
-    """Has deep look over what fast did, for requests that have it on."""
+    open_looker: "Callable[[], Looker]"
+    """What has deep look over what fast did, for requests that have it on."""
     limits: Limits
     deadline_seconds: float
     keeps_text: bool = False

@@ -610,7 +610,7 @@ def late_imports_in(source: str) -> int:
 # takes a part of a millisecond and 30 kB in every process.
 ANYS_IN_CONTRACT = 7
 LATE_IMPORTS = {
-    "wiring": 25,
+    "wiring": 26,
     "cli": 23,
     "stores": 16,
     "dialects": 15,

@@ -1,7 +1,7 @@
 """When a turn is looked at, and how its answer ends then."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from functools import cached_property
 from importlib import resources
 from typing import Any
@@ -23,7 +23,7 @@ from router.limits.queues import Queues
 from router.look.asking import Answered, Asker
 from router.look.gather import Done, gather, write_question
 from router.look.held import HeldEnd
-from router.look.looks import Looks, key_of
+from router.look.looks import KeepJob, Looks, key_of
 from router.look.verdict import LATE, LEFT, REFUSED, SUPERSEDED, Objection, describe, read_verdict, write_block
 from router.look.worth import pays
 from router.loop.tasks import spawn
@@ -35,15 +35,6 @@ _GRACE_SECONDS = 0.1
 _SERVED = Ending(Outcome.SERVED, 200)
 _NO_TARGET = LookEnd("", REFUSED)
 _JSON_FORMATS = ("response_format", "text")
-
-
-KeepJob = Callable[[Exchange, str, str, str], Awaitable[None]]
-"""Keeps a text as the result of a background job of the caller, for a session to be told of: session, title, text."""
-
-
-async def keep_no_job(exchange: Exchange, session: str, title: str, text: str) -> None:
-    """For a plan that serves nobody."""
-
 
 Send = Callable[..., Coroutine[Any, Any, Ending]]
 """`Dispatcher.send`."""

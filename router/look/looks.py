@@ -3,12 +3,13 @@
 import asyncio
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import UTC, tzinfo
 
 from router.contract.allowance import Allowance
 from router.contract.caller import SessionKey
 from router.contract.combine import ACTED_ON
+from router.contract.exchange import Exchange
 from router.contract.facts import Decided
 from router.contract.notices import Notice, Trouble
 from router.contract.spending import Period, Span, span_of
@@ -25,6 +26,14 @@ _NAME = ":look"
 """Of the budget: no caller has this name."""
 _TurnKey = tuple[SessionKey, str, int]
 """Session, mark of the ask, and how many of the person's turns came before it."""
+
+
+KeepJob = Callable[[Exchange, str, str, str], Awaitable[None]]
+"""Keeps a text as the result of a background job of the caller, for a session to be told of: session, title, text."""
+
+
+async def keep_no_job(exchange: Exchange, session: str, title: str, text: str) -> None:
+    """For a plan that serves nobody."""
 
 
 def key_of(decided: Decided) -> _TurnKey:

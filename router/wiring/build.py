@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, suppress
-from functools import partial
-from typing import Any
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
@@ -39,8 +39,7 @@ from router.limits.budgets import Budgets, Terms
 from router.limits.callers import CallerLimits
 from router.limits.rates import CallerRates
 from router.limits.whole import ALONE
-from router.look.looking import KeepJob, keep_no_job
-from router.look.looks import Looks
+from router.look.looks import KeepJob, Looks, keep_no_job
 from router.loop.speedups import Speedups, is_plain_asked
 from router.notices.alerts import Alerts
 from router.notices.webhook import Webhook
@@ -62,7 +61,6 @@ from router.telemetry.tracing import Tracing
 from router.upstream.pool import Pool
 from router.wiring.built import Built
 from router.wiring.key_watch import KeyWatch
-from router.wiring.looking import look_over
 from router.wiring.own_policies import Guarded, list_hooks, open_policy
 from router.wiring.registry import (
     ADAPTERS,
@@ -90,6 +88,9 @@ from router.wiring.stores import (
     read_spending,
 )
 from router.wiring.troubles import TableWatch, list_notices
+
+if TYPE_CHECKING:
+    from router.look.looking import Looker
 
 _SETTLE_SECONDS = 1.0
 
@@ -285,12 +286,19 @@ def build_plan(
     rules = _make_rules(loaded, policies, rights, state.offsets)
     if loaded.combine.is_on:
         state.combined[:] = [loaded.combine]
+
+    @cache
+    def open_looker() -> "Looker":
+        from router.wiring.looking import look_over  # few configs and requests have looks
+
+        return look_over(loaded, reachable, limits, state, clock, keep_job)
+
     plan = Plan(
         rules=rules,
         models=models,
         targets=targets,
         dispatcher=Dispatcher(reachable, max_response_bytes=config.limits.max_response_bytes, clock=clock, limits=limits),
-        looker=look_over(loaded, reachable, limits, state, clock, keep_job),
+        open_looker=open_looker,
         limits=config.limits,
         deadline_seconds=config.limits.deadline_seconds,
         keeps_text=config.ledger.keep_text,

@@ -8,7 +8,8 @@ from router.dispatch.outgoing import Reachable
 from router.edge.routes import new_request_id
 from router.limits.callers import CallerLimits
 from router.look.asking import Asker
-from router.look.looking import KeepJob, Looker
+from router.look.looking import Looker
+from router.look.looks import KeepJob
 from router.plan import State
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from functools import partial
 from math import inf
 
 from msgspec.structs import replace
@@ -16,8 +17,8 @@ from router.dispatch.live.statistics import LiveStatistics
 from router.house import House
 from router.limits.callers import NO_LIMITS
 from router.look.asking import Asker
-from router.look.looking import Looker, keep_no_job
-from router.look.looks import Looks
+from router.look.looking import Looker
+from router.look.looks import Looks, keep_no_job
 from router.plan import Plan, State
 from router.responses.keep import ResponseKeeper
 from router.sense.models import ModelNames
@@ -68,7 +69,7 @@ def make_plan(*reachable, base_rate: float = 0.1, policies=(), **more) -> Plan:
         "models": ModelNames({}, tuple(targets)),
         "targets": targets,
         "dispatcher": dispatcher_of(*reachable, clock=clock),
-        "looker": _make_looker(clock),
+        "open_looker": partial(_make_looker, clock),
         "limits": LIMITS,
         "deadline_seconds": 600.0,
     }

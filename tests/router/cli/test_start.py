@@ -12,7 +12,7 @@ from tests.conftest import SIMULATED
 from tests.tools.quick import starts
 
 PROBES = ("/healthz", "/readyz", "/api/hello")
-MOST_MODULES = 838
+MOST_MODULES = 745
 OPTIONAL = (
     "fastapi",
     "starlette",
@@ -27,6 +27,7 @@ OPTIONAL = (
     "router.edge.control.app",
     "router.edge.websocket.connection",
     "router.jobs.runner",
+    "router.look.looking",
     "router.page",
     "router.screen.screen",
     "router.stores.postgres",
