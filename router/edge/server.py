@@ -31,7 +31,7 @@ _KEPT_SECONDS = 0.5
 _CLOSING_SECONDS = 1.0
 """For callers to notice a closed connection: over TLS they confirm it, some only on their next use."""
 _TICK_SECONDS = 0.5
-"""Memory is measured, and every second time the date forgotten."""
+"""Between measurements of memory, and of the date's seconds."""
 
 
 class CannotListen(Exception):
@@ -217,12 +217,9 @@ class Server:
         self._on_ready()
 
     async def _tick(self) -> None:
-        is_second = True
         while not self.is_stopping:
             await self._memory.look()
-            if is_second:
-                self._forget_date()
-            is_second = not is_second
+            self._forget_date()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._asked.wait(), _TICK_SECONDS)
 
