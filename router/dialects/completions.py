@@ -1,7 +1,6 @@
 """The legacy text completions endpoint. Everything not defined here is chat's."""
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -10,10 +9,7 @@ from router.contract.request import Conversation, History, Json, JsonObject, Mes
 from router.contract.words import Dialect, Feature, Operation
 from router.dialects.chat.spec import CHAT
 from router.dialects.fields import Reading, as_text
-from router.dialects.spec import NOTHING_SILENT
-
-if TYPE_CHECKING:
-    from router.dialects.composer import Answer, Composer
+from router.dialects.spec import NOTHING_SILENT, later
 
 LIMIT_FIELDS = ("max_tokens",)
 _NEEDS = frozenset({Feature.TEXT, Feature.COMPLETIONS})
@@ -53,12 +49,6 @@ def without_opaque(items: list[Json], goes: Callable[[str], bool]) -> list[Json]
     return items
 
 
-def _compose(known: "Answer") -> "Composer":
-    from router.dialects.completions_answer import CompletionsComposer
-
-    return CompletionsComposer(known)
-
-
 COMPLETIONS = replace(
     CHAT,
     name=Dialect.COMPLETIONS,
@@ -76,7 +66,7 @@ COMPLETIONS = replace(
     opaque_keys=opaque_keys,
     without_opaque=without_opaque,
     first_token_mark=b'"text"',
-    composer=_compose,
+    composer=later("router.dialects.completions_answer", "CompletionsComposer"),
     closing=None,
     translation=None,
 )

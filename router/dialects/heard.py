@@ -27,9 +27,9 @@ def hear(dialect: Dialect, answer: bytes) -> "Heard | None":
 
 def hear_along(dialect: Dialect) -> "tuple[AnswerTranslator, Heard]":
     """A stream reader to feed, and what it collects. Feeding may raise one of `ODD_SHAPES`."""
-    heard, load = Heard(), SPECS[dialect].translation
-    assert load is not None
-    return AnswerTranslator(dialect, "", heard, load().parser(heard, "", "")), heard
+    heard, translation = Heard(), SPECS[dialect].translation
+    assert translation is not None
+    return AnswerTranslator(dialect, "", heard, translation.parser(heard, "", "")), heard
 
 
 class Heard(Composer):

@@ -5,9 +5,10 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
+from importlib import import_module
 from itertools import compress, repeat
 from operator import not_
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct
 
@@ -22,6 +23,19 @@ if TYPE_CHECKING:
     from router.dialects.translate.context import WriteContext
     from router.dialects.translate.draft import Draft
     from router.dialects.translate.parser import AnswerParser
+
+
+def later(module: str, name: str) -> Callable[..., Any]:
+    """A function or class, imported with its first call: most answers are passed on as they are."""
+
+    found: list[Callable[..., Any]] = []
+
+    def call(*given: Any) -> Any:
+        if not found:
+            found.append(getattr(import_module(module), name))
+        return found[0](*given)
+
+    return call
 
 
 class Translation(Struct, frozen=True):
@@ -143,7 +157,6 @@ class DialectSpec(Struct, frozen=True, kw_only=True):
     first_token_mark: bytes
     """Bytes found in no frame before the first token: the opening frames are not the model's work."""
     composer: "Callable[[Answer], Composer]"
-    """Loaded when it is first needed, since most answers are passed on as they are."""
 
     write_refusal: Callable[[int, str, str, str | None, str], JsonObject]
     """Status, message, code, parameter, request id."""
@@ -157,8 +170,8 @@ class DialectSpec(Struct, frozen=True, kw_only=True):
     word_too_long: Callable[[str], str]
     """A message for length in the form on which clients compact."""
 
-    translation: Callable[[], Translation] | None
-    """Loads it, once. None if never bridged."""
+    translation: Translation | None
+    """None if never bridged."""
 
     @property
     def limit_field(self) -> str:

@@ -252,7 +252,7 @@ class Server:
         """Accept callers that have connected, for a bounded time."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + _ACCEPT_SECONDS
-        while any(listener.has_waiting for listener in self.listeners) and loop.time() < deadline:  # noqa: ASYNC110  the system
+        while any(listener.has_waiting for listener in self.listeners) and loop.time() < deadline:  # noqa: ASYNC110  the system has no event for it
             await asyncio.sleep(0)
 
     def _is_drained(self) -> bool:

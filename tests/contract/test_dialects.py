@@ -214,7 +214,7 @@ def test_a_whole_answer_of_its_composer_is_an_answer_with_its_usage(spec):
 def test_what_its_composer_streams_its_parser_reads(bridged, finish):
     told = bridged.composer(ANSWER)
     told.open()
-    parser = bridged.translation().parser(told, "spark", "x")
+    parser = bridged.translation.parser(told, "spark", "x")
     splitter = FrameSplitter()
 
     for payload in splitter.feed(b"".join(write_stream(bridged, finish, with_call=True))):
@@ -231,7 +231,7 @@ def test_what_its_composer_streams_its_parser_reads(bridged, finish):
 def test_what_its_composer_writes_whole_its_parser_reads(bridged, finish):
     told = bridged.composer(ANSWER)
     told.open()
-    parser = bridged.translation().parser(told, "spark", "x")
+    parser = bridged.translation.parser(told, "spark", "x")
 
     parser.parse_whole(written_whole(bridged, finish))
 
@@ -250,7 +250,7 @@ def written_whole(spec: DialectSpec, finish: Finish) -> dict:
 
 
 def test_its_failure_event_is_a_failure_to_its_parser(bridged):
-    parser = bridged.translation().parser(bridged.composer(ANSWER), "spark", "x")
+    parser = bridged.translation.parser(bridged.composer(ANSWER), "spark", "x")
 
     for payload in FrameSplitter().feed(bridged.write_failure(502, "it broke", "server_error", "req_1")):
         parser.parse(json.loads(payload))
@@ -263,8 +263,8 @@ def test_a_request_goes_through_a_draft_and_back_with_its_words(bridged):
     body = {**bridged.write_example(WORDS), **bridged.stream_fields}
     context = WriteContext(make_target(), "auto")
 
-    draft = bridged.translation().read_draft(body)
-    written = bridged.translation().write_draft(draft, context)
+    draft = bridged.translation.read_draft(body)
+    written = bridged.translation.write_draft(draft, context)
 
     view = read(bridged, written)
     assert view.conversation[-1].texts == (WORDS,)

@@ -82,7 +82,7 @@ async def _end(server: Server, serving: asyncio.Task[None]) -> None:
     await asyncio.wait_for(serving, 30)
     loop = asyncio.get_running_loop()
     deadline = loop.time() + _MAX_WAIT_SECONDS
-    while (server.connections or not server._is_drained()) and loop.time() < deadline:  # noqa: ASYNC110  plain sets
+    while (server.connections or not server._is_drained()) and loop.time() < deadline:  # noqa: ASYNC110  a set has no event
         await asyncio.sleep(_LOOK_SECONDS)
 
 

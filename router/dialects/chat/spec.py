@@ -1,30 +1,8 @@
 """Chat Completions as one object."""
 
-from functools import cache
-from typing import TYPE_CHECKING
-
 from router.contract.words import Dialect, Operation
 from router.dialects.chat import answer, request
-from router.dialects.spec import OPENAI_LIMITS, Closing, DialectSpec, Silent, Translation
-
-if TYPE_CHECKING:
-    from router.dialects.composer import Answer, Composer
-
-
-def _compose(known: "Answer") -> "Composer":
-    from router.dialects.chat.old_calls import compose_chat
-
-    return compose_chat(known)
-
-
-@cache
-def _load_translation() -> Translation:
-    from router.dialects.chat.draft_reader import read_draft
-    from router.dialects.chat.draft_writer import write_draft
-    from router.dialects.chat.parse import ChatParser
-
-    return Translation(read_draft, write_draft, ChatParser)
-
+from router.dialects.spec import OPENAI_LIMITS, Closing, DialectSpec, Silent, Translation, later
 
 CHAT = DialectSpec(
     name=Dialect.CHAT,
@@ -54,7 +32,7 @@ CHAT = DialectSpec(
     read_end=answer.read_end,
     read_answer=answer.read_answer,
     first_token_mark=b'"delta"',
-    composer=_compose,
+    composer=later("router.dialects.chat.old_calls", "compose_chat"),
     write_refusal=answer.write_refusal,
     write_failure=answer.write_failure,
     write_cut=answer.write_cut,
@@ -63,5 +41,9 @@ CHAT = DialectSpec(
     ),
     limits=OPENAI_LIMITS,
     word_too_long=answer.word_too_long,
-    translation=_load_translation,
+    translation=Translation(
+        later("router.dialects.chat.draft_reader", "read_draft"),
+        later("router.dialects.chat.draft_writer", "write_draft"),
+        later("router.dialects.chat.parse", "ChatParser"),
+    ),
 )

@@ -1,30 +1,8 @@
 """Anthropic Messages as one object."""
 
-from functools import cache
-from typing import TYPE_CHECKING
-
 from router.contract.words import Dialect, Operation
 from router.dialects.messages import answer, request
-from router.dialects.spec import ANTHROPIC_LIMITS, NOTHING_SILENT, Closing, DialectSpec, Translation
-
-if TYPE_CHECKING:
-    from router.dialects.composer import Answer, Composer
-
-
-def _compose(known: "Answer") -> "Composer":
-    from router.dialects.messages.compose import MessagesComposer
-
-    return MessagesComposer(known)
-
-
-@cache
-def _load_translation() -> Translation:
-    from router.dialects.messages.draft_reader import read_draft
-    from router.dialects.messages.draft_writer import write_draft
-    from router.dialects.messages.parse import MessagesParser
-
-    return Translation(read_draft, write_draft, MessagesParser)
-
+from router.dialects.spec import ANTHROPIC_LIMITS, NOTHING_SILENT, Closing, DialectSpec, Translation, later
 
 MESSAGES = DialectSpec(
     name=Dialect.MESSAGES,
@@ -54,7 +32,7 @@ MESSAGES = DialectSpec(
     read_end=answer.read_end,
     read_answer=answer.read_answer,
     first_token_mark=b"content_block_delta",
-    composer=_compose,
+    composer=later("router.dialects.messages.compose", "MessagesComposer"),
     write_refusal=answer.write_refusal,
     write_failure=answer.write_failure,
     write_cut=answer.write_cut,
@@ -63,5 +41,9 @@ MESSAGES = DialectSpec(
     ),
     limits=ANTHROPIC_LIMITS,
     word_too_long=answer.word_too_long,
-    translation=_load_translation,
+    translation=Translation(
+        later("router.dialects.messages.draft_reader", "read_draft"),
+        later("router.dialects.messages.draft_writer", "write_draft"),
+        later("router.dialects.messages.parse", "MessagesParser"),
+    ),
 )

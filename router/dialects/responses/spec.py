@@ -1,31 +1,9 @@
 """The Responses API as one object."""
 
-from functools import cache
-from typing import TYPE_CHECKING
-
 from router.contract.words import Dialect, Operation
 from router.dialects.chat import answer as chat_answer
 from router.dialects.responses import answer, logged, request
-from router.dialects.spec import OPENAI_LIMITS, Closing, DialectSpec, Silent, Translation
-
-if TYPE_CHECKING:
-    from router.dialects.composer import Answer, Composer
-
-
-def _compose(known: "Answer") -> "Composer":
-    from router.dialects.responses.compose import ResponsesComposer
-
-    return ResponsesComposer(known)
-
-
-@cache
-def _load_translation() -> Translation:
-    from router.dialects.responses.draft_reader import read_draft
-    from router.dialects.responses.draft_writer import write_draft
-    from router.dialects.responses.parse import ResponsesParser
-
-    return Translation(read_draft, write_draft, ResponsesParser)
-
+from router.dialects.spec import OPENAI_LIMITS, Closing, DialectSpec, Silent, Translation, later
 
 RESPONSES = DialectSpec(
     name=Dialect.RESPONSES,
@@ -59,7 +37,7 @@ RESPONSES = DialectSpec(
     read_end=answer.read_end,
     read_answer=answer.read_answer,
     first_token_mark=b".delta",
-    composer=_compose,
+    composer=later("router.dialects.responses.compose", "ResponsesComposer"),
     write_refusal=chat_answer.write_refusal,
     write_failure=answer.write_failure,
     write_cut=logged.write_cut,
@@ -68,5 +46,9 @@ RESPONSES = DialectSpec(
     ),
     limits=OPENAI_LIMITS,
     word_too_long=chat_answer.word_too_long,
-    translation=_load_translation,
+    translation=Translation(
+        later("router.dialects.responses.draft_reader", "read_draft"),
+        later("router.dialects.responses.draft_writer", "write_draft"),
+        later("router.dialects.responses.parse", "ResponsesParser"),
+    ),
 )

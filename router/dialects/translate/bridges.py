@@ -83,7 +83,7 @@ def _translation(dialect: Dialect) -> Translation:
     translation = SPECS[dialect].translation
     if translation is None:
         raise ValueError(f"{dialect} is never bridged")
-    return translation()
+    return translation
 
 
 _BRIDGED = tuple(name for name, spec in SPECS.items() if spec.translation is not None)

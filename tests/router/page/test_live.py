@@ -254,3 +254,4 @@ async def test_a_reader_that_stops_reading_is_cut_off_by_the_limit_for_that(tmp_
         await fill(built, server)
 
         await until(lambda: not server.connections)
+        assert not server.is_stopping

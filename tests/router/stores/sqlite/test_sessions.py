@@ -42,6 +42,7 @@ async def test_after_thirty_days_a_session_is_forgotten(tmp_path):
     again = open_sessions(tmp_path / "a.db", [])
 
     await until(lambda: read_keys(tmp_path / "a.db") == ["new"])
+    assert (await again.load("new")).state == b"1"
     await again.close()
 
 
