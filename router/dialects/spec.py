@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 def later(module: str, name: str) -> Callable[..., Any]:
     """A function or class, imported with its first call: most answers are passed on as they are."""
-
     found: list[Callable[..., Any]] = []
 
     def call(*given: Any) -> Any:
