@@ -4,7 +4,7 @@
 bytecodes, this sees regular expressions, searches and parsers. It takes three quarters of a minute, and repeats within three per
 cent under any load. The counts belong to one machine and one Python; their ratios hardly do.
 
-The loop's thread is counted for single requests, less what an idle loop takes in that time, and all threads for a burst of
+The loop's thread is counted for a few requests, less what an idle loop takes in that time, and all threads for a burst of
 sixteen callers: the ledger's writes many rows at a time. Of helper processes, the CPU time is read.
 """
 
@@ -28,7 +28,8 @@ from tests.bench.once import ONCE
 from tests.bench.processes import CONFIG, RESPONSES_CONFIG, start_tandem, start_upstream
 from tests.bench.upstream import PULL
 
-WARM, COUNTED = 6, 4
+WARM, COUNTED, TOGETHER = 6, 4, 5
+"""Requests before each count, counts, and requests in one: what timers take is a guess, and shared by these."""
 SETTLE_SECONDS = 0.3
 """A row is written a little after its answer, and a server under callgrind takes fifty times as long for everything."""
 REPEATED = "600 B, repeated"
@@ -114,9 +115,11 @@ def _count(folder: Path, upstream_port: int, counted: int, kinds: dict[str, Iter
                 if idle is None:
                     idle = min(_count_one(process.child.pid, connection, (), out) for _ in range(counted))
                 before = _helpers_ns(process.child.pid)
-                asked = min(_count_one(process.child.pid, connection, [next(requests)], out) for _ in range(counted))
-                found[kind] = (asked - idle) / 1000
-                helpers[kind] = (_helpers_ns(process.child.pid) - before) / counted / 1000
+                asked = min(
+                    _count_one(process.child.pid, connection, itertools.islice(requests, TOGETHER), out) for _ in range(counted)
+                )
+                found[kind] = (asked - idle) / TOGETHER / 1000
+                helpers[kind] = (_helpers_ns(process.child.pid) - before) / counted / TOGETHER / 1000
         if REPEATED in kinds:
             burst = _count_burst(process.child.pid, port, kinds[REPEATED], out)
             piece = _count_piece(process.child.pid, port, upstream_port, out)
