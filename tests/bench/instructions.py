@@ -1,8 +1,8 @@
 """How many instructions of the processor a request costs, next to the same small request sent again: C is counted too.
 
 `python -m tests.bench.instructions` prints it. The real server runs under callgrind, which counts only while it is told to. Unlike
-bytecodes, this sees regular expressions, searches and parsers. It takes three quarters of a minute, and repeats within three per
-cent under any load. The counts belong to one machine and one Python; their ratios hardly do.
+bytecodes, this sees regular expressions, searches and parsers. It takes a minute, and repeats within three per cent under any
+load. The counts belong to one machine and one Python; their ratios hardly do.
 
 The loop's thread is counted for a few requests, less what an idle loop takes in that time, and all threads for a burst of
 sixteen callers: the ledger's writes many rows at a time. Of helper processes, the CPU time is read.
@@ -11,6 +11,7 @@ sixteen callers: the ledger's writes many rows at a time. Of helper processes, t
 import argparse
 import contextlib
 import itertools
+import os
 import re
 import shutil
 import signal
@@ -28,13 +29,21 @@ from tests.bench.once import ONCE
 from tests.bench.processes import CONFIG, RESPONSES_CONFIG, start_tandem, start_upstream
 from tests.bench.upstream import PULL
 
-WARM, COUNTED, TOGETHER = 6, 4, 5
-"""Requests before each count, counts, and requests in one: what timers take is a guess, and shared by these."""
+WARM, COUNTED, APART, TOGETHER, SMALL_TOGETHER = 8, 4, 3, 5, 40
+"""Requests before the counts, counts, and requests before each and in each. What timers take is a guess, and shared by those in it.
+
+Sessions are of eight or sixteen calls: those that are counted together are never the first. All kinds are compared with the small
+request, so more of it are counted.
+"""
 SETTLE_SECONDS = 0.3
 """A row is written a little after its answer, and a server under callgrind takes fifty times as long for everything."""
 REPEATED = "600 B, repeated"
 CALLERS, ROUNDS, WARM_PIECES, PIECES = 16, 10, 64, 128
 FRAME_END = b"\n\n\r\n"
+PLAIN_C = "glibc.cpu.hwcaps=-AVX2,-AVX_Fast_Unaligned_Load,-BMI2,-ERMS,-FSRM"
+"""The C library copies and searches with what the processor has, and callgrind counts each byte of its fastest copy as an
+instruction. With what all have, the counts of two processors can be compared.
+"""
 
 
 class Burst(NamedTuple):
@@ -102,7 +111,8 @@ def _count(folder: Path, upstream_port: int, counted: int, kinds: dict[str, Iter
         "--separate-threads=yes",
         f"--callgrind-out-file={out}",
     )
-    process, port, _ = start_tandem(upstream_port, folder, config=config, before=(*valgrind, "-q"))
+    environment = {**os.environ, "GLIBC_TUNABLES": PLAIN_C}
+    process, port, _ = start_tandem(upstream_port, folder, config=config, before=(*valgrind, "-q"), env=environment)
     found, helpers, burst, piece = dict[str, float](), dict[str, float](), Burst(0.0, 0.0), 0.0
     try:
         _control(process.child.pid, "-i", "on")
@@ -115,11 +125,14 @@ def _count(folder: Path, upstream_port: int, counted: int, kinds: dict[str, Iter
                 if idle is None:
                     idle = min(_count_one(process.child.pid, connection, (), out) for _ in range(counted))
                 before = _helpers_ns(process.child.pid)
-                asked = min(
-                    _count_one(process.child.pid, connection, itertools.islice(requests, TOGETHER), out) for _ in range(counted)
-                )
-                found[kind] = (asked - idle) / TOGETHER / 1000
-                helpers[kind] = (_helpers_ns(process.child.pid) - before) / counted / TOGETHER / 1000
+                together, asked = SMALL_TOGETHER if kind == REPEATED else TOGETHER, list[int]()
+                for _ in range(counted):
+                    _ask(connection, itertools.islice(requests, APART))
+                    time.sleep(SETTLE_SECONDS)
+                    _control(process.child.pid, "-z")
+                    asked.append(_count_one(process.child.pid, connection, itertools.islice(requests, together), out))
+                found[kind] = (min(asked) - idle) / together / 1000
+                helpers[kind] = (_helpers_ns(process.child.pid) - before) / counted / (APART + together) / 1000
         if REPEATED in kinds:
             burst = _count_burst(process.child.pid, port, kinds[REPEATED], out)
             piece = _count_piece(process.child.pid, port, upstream_port, out)
