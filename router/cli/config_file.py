@@ -1,6 +1,5 @@
 """Edits the config file: checks the result first, keeps a backup, comments and format."""
 
-import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -14,6 +13,7 @@ from router.cli import Ended
 from router.cli.common import command_name, free_backup, known_names, say
 from router.config.gone import Steps, find_gone, find_preference, list_gone
 from router.config.load import ConfigError, check_config
+from router.connect import files
 
 _NULL = "tag:yaml.org,2002:null"
 
@@ -60,14 +60,8 @@ def write_config(path: Path, old: bytes, new: bytes) -> tuple[Path, Path]:
     mode = real.stat().st_mode & 0o777
     kept = free_backup(real)
     write_private(kept, old, mode)
-    replace_file(real, new, mode)
+    files.write(real, new)
     return kept, real
-
-
-def replace_file(path: Path, content: bytes, mode: int) -> None:
-    fresh = path.with_name(f".{path.name}.new")
-    write_private(fresh, content, mode)
-    os.replace(fresh, path)
 
 
 def write_private(path: Path, content: bytes, mode: int) -> None:

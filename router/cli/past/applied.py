@@ -10,11 +10,10 @@ from msgspec.structs import replace
 
 from router.cli import Ended
 from router.cli.common import command_name, path_of, say, table_path
-from router.cli.config_file import Changed, change_config, replace_file, set_values
+from router.cli.config_file import Changed, change_config, set_values
 from router.config.load import LoadedConfig
+from router.connect import files
 from router.contract.personal import BadTable, PersonalTable, read_personal, write_personal
-
-_MODE = 0o600
 
 
 class ConfigChange(Struct, frozen=True):
@@ -69,7 +68,7 @@ class Record:
         try:
             before = path.read_bytes().strip() if path.is_file() else b"null"
             self._note(replace(self._applied, has_table=True, table=msgspec.Raw(before), table_after=_digest(content)))
-            replace_file(path, content, _MODE)
+            files.write(path, content, private=True)
         except OSError as error:
             raise Ended(1, f"not applied: {error.filename}: {error.strerror}") from error
 
@@ -82,7 +81,7 @@ class Record:
 
     def _note(self, applied: Applied) -> None:
         self._applied = applied
-        replace_file(self._path, msgspec.json.encode(applied) + b"\n", _MODE)
+        files.write(self._path, msgspec.json.encode(applied) + b"\n", private=True)
 
 
 def undo(loaded: LoadedConfig) -> int:
@@ -108,7 +107,7 @@ def _restore_table(path: Path, applied: Applied) -> bool:
         if before is None:
             path.unlink()
         else:
-            replace_file(path, bytes(applied.table) + b"\n", _MODE)
+            files.write(path, bytes(applied.table) + b"\n", private=True)
     except (OSError, BadTable) as error:
         raise Ended(1, f"not undone: {path}: {error}") from error
     day = time.strftime("%Y-%m-%d %H:%M", time.localtime(applied.at))

@@ -1,5 +1,6 @@
 """Writing into a config: checked before, undone by the command that is said, and a link stays a link."""
 
+import os
 import re
 import shlex
 import subprocess
@@ -36,6 +37,15 @@ def test_the_old_file_comes_back_by_the_command_that_is_said(home, capsys):
 
     assert (home / "config.yaml").read_text() == SIMULATED
     assert not (home / "config.yaml.bak").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
+def test_what_root_changes_stays_its_owners(home):
+    os.chown(home / "config.yaml", 65_534, 65_534)
+
+    change_config(HERE, add_line)
+
+    assert (home / "config.yaml").stat().st_uid == 65_534
 
 
 def test_a_later_backup_leaves_the_first_one_where_it_is(home, capsys):
