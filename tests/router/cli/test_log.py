@@ -1,5 +1,6 @@
 """`tandem log`."""
 
+import asyncio
 import json
 import time
 import urllib.request
@@ -13,6 +14,7 @@ from router.past.turns import Begun, Turns
 from tests.router.cli.test_serve import start_server
 from tests.tools.kept import make_entry
 from tests.tools.ledgers import write_ledger
+from tests.tools.waiting import until
 
 AT = 1_700_000_000.0
 CLOCK = time.strftime("%H:%M", time.localtime(AT))
@@ -128,10 +130,7 @@ def test_a_turn_is_there_soon_after_its_answer(here, capsys):
         with urllib.request.urlopen(request, timeout=20) as answer:
             answer.read()
 
-        until = time.monotonic() + 20  # a quarter of a second, where the disk and the processor have time
-        while main(["log"]) != 0 or len(capsys.readouterr().out.splitlines()) != 1 + number:
-            assert time.monotonic() < until
-            time.sleep(0.05)
+        asyncio.run(until(lambda: main(["log"]) == 0 and len(capsys.readouterr().out.splitlines()) == 1 + number))  # noqa: B023
     server.terminate()
     assert server.wait(20) == 0
     server.stderr.close()
