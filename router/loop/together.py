@@ -68,13 +68,13 @@ class Outbox:
         self._waiting: deque[tuple[Callable[[Any], None], Any]] = deque()
         self._has_sent = False
 
-    def put(self, send: Callable[[_T], None], what: _T) -> None:
-        """Send this, and not before what was put here earlier."""
+    def put(self, send: Callable[[_T], None], what: _T, later: Callable[[_T], None] | None = None) -> None:
+        """Send this, and not before what was put here earlier: with `later` if it has to wait."""
         if not self._gathering.has_several and not self._waiting:
             send(what)
             return
         if self._has_sent:
-            self._waiting.append((send, what))
+            self._waiting.append((later or send, what))
             return
         send(what)
         get_running_loop().call_soon(self.empty)

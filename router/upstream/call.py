@@ -108,7 +108,7 @@ class PreparedCall:
         if connection is None:
             call.connect()
         else:
-            self.origin.outbox.put(call.send_warm, connection)
+            self.origin.outbox.put(call.send, connection, call.send_late)
         return call
 
 
@@ -157,8 +157,8 @@ class Call(Struct, eq=False):
             self._fail(UpstreamUnreachable, "could not be reached: the connection could not be set up")
             raise
 
-    def send_warm(self, connection: Connection) -> None:
-        """Send over a warm connection. After a wait the call may be over, or the connection closed."""
+    def send_late(self, connection: Connection) -> None:
+        """Send over a warm connection after a wait: the call may be over, or the connection closed."""
         if self._is_over:
             self._prepared.origin.give_back(connection)
         elif connection.is_usable:
