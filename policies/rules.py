@@ -14,12 +14,11 @@ from router.contract.request import RequestView
 from router.contract.signals import Signals
 from router.contract.words import Feature, Tier, TurnKind
 
-_MAX_READ_CHARS = 4_000
+_MAX_READ_CHARS, _NO_LIMIT = 4_000, -1
 _HAS = {"image": Feature.IMAGES, "file": Feature.FILES, "tools": Feature.TOOLS}
 _NOT_READ = (TurnKind.TOOL_LOOP, TurnKind.COMPACTION)
 _MAX_KEPT = 512
 """Each keeps at most `_MAX_READ_CHARS` of text."""
-_NO_LIMIT = -1
 
 
 class Conditions(BaseModel):
@@ -83,6 +82,10 @@ class RulesConfig(PolicyConfig):
     rules: tuple[Rule, ...] = Field(default=(), max_length=200)
     """The rules, in order."""
 
+    @property
+    def is_silent(self) -> bool:
+        return not self.rules
+
 
 class _Facts(NamedTuple):
     """Outcomes are cached by these, so a new condition needs a field here."""
@@ -103,14 +106,14 @@ class RulesPolicy:
 
     def __init__(self, config: RulesConfig) -> None:
         self._rules = [(number, rule, _pattern_of(rule.when.words)) for number, rule in enumerate(config.rules, 1)]
-        limits = {rule.when.more_than_tokens for rule in config.rules}
-        self._limits = [_NO_LIMIT, *sorted(limit for limit in limits if limit is not None)]
+        limits = {limit for rule in config.rules if (limit := rule.when.more_than_tokens) is not None}
+        self._limits = [_NO_LIMIT, *sorted(limits)]
         # Retries and each "go on" repeat the words.
         self._apply_once = lru_cache(maxsize=_MAX_KEPT)(self._apply)
 
     def judge(self, request: RequestView, signals: Signals) -> tuple[Opinion, ...]:
         """Nothing for a turn under way."""
-        if not self._rules or signals.turn.kind in _NOT_READ or signals.turn.goes_on:
+        if signals.turn.kind in _NOT_READ or signals.turn.goes_on:
             return ()
         turn = signals.turn
         # A "go on" is about what it continues, a subagent about its task.

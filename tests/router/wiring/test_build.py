@@ -94,7 +94,7 @@ async def test_a_plan_holds_what_its_config_says(built, tmp_path):
     assert (plan.deadline_seconds, plan.limits.max_in_flight) == (77, 3)
     assert (plan.keeps_text, plan.applies_tier_lines, plan.rules.spill_over) == (True, False, False)
     assert plan.rules.config_fingerprint == loaded.fingerprint
-    assert [policy.name for policy in plan.rules.policies] == [name for name, _ in loaded.policies]
+    assert [policy.name for policy in plan.rules.policies] == [name for name, _ in loaded.policies if name != "rules"]
     assert plan.limits == loaded.config.limits
     assert plan.models.resolve("quick").target == "swift"
 
@@ -227,6 +227,14 @@ async def test_the_policy_for_subagents_is_in_use_only_where_the_config_names_a_
 
     assert "subagent" not in names(SIMULATED)
     assert "subagent" in names(SIMULATED + "subagents: deep\n")
+
+
+async def test_rules_are_asked_only_where_the_config_has_some(built, tmp_path):
+    def names(text):
+        return [policy.name for policy in build_plan(load(text, tmp_path), built.house.state).rules.policies]
+
+    assert "rules" not in names(SIMULATED)
+    assert "rules" in names(SIMULATED + "rules: [{when: {words: [bump]}, tier: fast}]\n")
 
 
 async def test_background_work_alone_is_asked_about_by_its_policy(built):
