@@ -22,10 +22,10 @@ TELLING: Mapping[Dialect, re.Pattern[bytes]] = {name: spec.telling for name, spe
 _MAY_MEAN_SEVERAL = frozenset({"n", "prompt"})
 
 
-def follow_stream(dialect: Dialect, request: JsonObject) -> Tail:
+def follow_stream(dialect: Dialect, request: JsonObject, *, measures: bool = True) -> Tail:
     if _MAY_MEAN_SEVERAL.isdisjoint(request) or not has_several_choices(request):
-        return Tail(TELLING[dialect])
-    return ChoicesTail(TELLING[dialect])
+        return Tail(TELLING[dialect], measures=measures)
+    return ChoicesTail(TELLING[dialect], measures=measures)
 
 
 _STATUSES: Mapping[str, int] = {

@@ -185,14 +185,16 @@ class Tail:
         "_groups",
         "_kept",
         "_lasting",
+        "_measures",
         "_open",
         "_open_bytes",
         "_room",
         "_telling",
     )
 
-    def __init__(self, telling: re.Pattern[bytes], lasting: Lasting = _FAILURES) -> None:
-        self._telling, self._lasting = telling, lasting
+    def __init__(self, telling: re.Pattern[bytes], lasting: Lasting = _FAILURES, *, measures: bool = True) -> None:
+        """Without `measures`, nobody asks for `written_bytes`."""
+        self._telling, self._lasting, self._measures = telling, lasting, measures
         self._first: bytes | None = None
         self._kept: list[bytes] = []
         self._groups: list[bytes] = []
@@ -259,7 +261,8 @@ class Tail:
         forgotten = b"".join(old)
         self._forgotten_bytes += len(forgotten)
         self._forgotten_frames += (frames := count_frames(forgotten))
-        self._forgotten_written += _estimate_written(old, forgotten, frames)
+        if self._measures:
+            self._forgotten_written += _estimate_written(old, forgotten, frames)
         if self._first is None:
             self._first = next(filter(self._telling.search, old), b"")
         self._keep(old, forgotten.rfind)  # searching from the end takes half the time
@@ -316,8 +319,8 @@ class ChoicesTail(Tail):
 
     __slots__ = ("_choices", "_seen")
 
-    def __init__(self, telling: re.Pattern[bytes]) -> None:
-        super().__init__(re.compile(rb'"index"\s*:|' + telling.pattern))
+    def __init__(self, telling: re.Pattern[bytes], *, measures: bool = True) -> None:
+        super().__init__(re.compile(rb'"index"\s*:|' + telling.pattern), measures=measures)
         self._choices: list[bytes] = []
         self._seen: set[tuple[object, bool]] = set()
 

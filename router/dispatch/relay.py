@@ -59,7 +59,7 @@ class Relay(StreamedAnswer, eq=False):
             context.explanation,
         )
         if self.view.is_streaming:
-            self._next_tail = follow_stream(self.view.dialect, self.view.body)
+            self._next_tail = follow_stream(self.view.dialect, self.view.body, measures=self._translator is None)
 
     def start(self, status: int, headers: Headers) -> None:
         self.status, self._headers = status, headers

@@ -45,7 +45,7 @@ class ResponseCapture(Capture):
 
     def __init__(self, exchange: Exchange) -> None:
         super().__init__(exchange, "output")
-        self._tail = Tail(_TELLING, _LASTING)
+        self._tail = Tail(_TELLING, _LASTING, measures=False)
         self._is_near_end = False
 
     def add(self, data: bytes) -> None:

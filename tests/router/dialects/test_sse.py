@@ -6,6 +6,7 @@ from hypothesis import strategies as some
 
 from router.contract.usage import Usage
 from router.contract.words import Dialect
+from router.dialects import sse
 from router.dialects.answers import TELLING, follow_stream
 from router.dialects.composer import Answer, ComposedCall, Finish, write_call
 from router.dialects.sse import Tail, split_frames
@@ -274,3 +275,19 @@ def test_a_stream_that_comes_in_large_pieces_is_counted_right_and_little_of_it_i
     assert tail.frames_seen == len(words) + 3
     assert len(tail.newest()) < 512 << 10
     assert SPECS[Dialect.CHAT].read_end(tail.frames()).usage is not None
+
+
+def test_a_tail_whose_words_nobody_counts_does_not_measure_them_and_tells_all_else(monkeypatch):
+    pieces = [*(chat_frame(f"{number:x}") for number in range(30_000)), chat_frame("", "stop"), CHAT_USAGE, DONE]
+    measuring, other = Tail(TELLING[Dialect.CHAT]), Tail(TELLING[Dialect.CHAT], measures=False)
+    for piece in pieces:
+        measuring.add(piece)
+
+    monkeypatch.setattr(sse, "_estimate_written", None)
+    for piece in pieces:
+        other.add(piece)
+
+    assert other.frames_seen == measuring.frames_seen == len(pieces)
+    assert other.content_bytes == measuring.content_bytes
+    assert other.frames() == measuring.frames()
+    assert other.newest() == measuring.newest()
