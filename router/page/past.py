@@ -6,6 +6,7 @@ from functools import partial
 
 from router.contract.errors import BadRequest
 from router.contract.request import JsonObject
+from router.contract.stores import EntryStore
 from router.edge.control.panel import Answer, Asked, Page, as_json
 from router.page.queries import ask_ledger, read_number, whose
 from router.past.answers import QUESTIONS, Query, Question
@@ -17,8 +18,8 @@ _MAX_COUNT = 10_000
 class Past:
     """Answers a caller from its own rows, an admin from all; one at a time, since each may read a whole ledger."""
 
-    def __init__(self, ledger: SqliteEntryReader | None) -> None:
-        self._ledger = ledger
+    def __init__(self, ledger: SqliteEntryReader | None, entries: EntryStore) -> None:
+        self._ledger, self._entries = ledger, entries
         self._one_at_a_time = asyncio.Lock()
         self.pages = tuple(Page(f"/tandem/past/{name}", partial(self._answer, ask)) for name, ask in QUESTIONS.items())
 
@@ -28,6 +29,7 @@ class Past:
             ledger.wait_for_writer()
             return ask(ledger, query)
 
+        await self._entries.sync()
         return as_json(await ask_ledger(self._ledger, read, self._one_at_a_time))
 
 

@@ -66,14 +66,14 @@ def list_panels(built: Built, is_ready: Callable[[], bool], admission: Admission
         build_figures(built, looks),
         LiveFeed(house, is_ready, admission.logins, built.notices, built.others),
         LookingBack(house, ledger, price_of),
-        Past(ledger),
+        Past(ledger, state.entries),
         Responses(house, built.jobs),
         OutsideJobs(house, built.jobs, lambda: admission.limits),
         Reload(_find_reload(built)),
         RevokedWork(_find_look(built)),
         Login(admission),
         Race(admission),
-        Wrong(built.ledger_path, lambda: admission.limits),
+        Wrong(built.ledger_path, state.entries, lambda: admission.limits),
     )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from router.contract.errors import BadRequest, NotFound, Unavailable
 from router.contract.limits import Limits
 from router.contract.request import JsonObject
-from router.contract.stores import StoreUnusable
+from router.contract.stores import EntryStore, StoreUnusable
 from router.contract.words import Tier
 from router.edge.control.bodies import read_small_body
 from router.edge.control.panel import Answer, Asked, Page, as_json
@@ -20,8 +20,8 @@ _RETRY_SECONDS = 5
 class Wrong:
     """Takes a caller's word about its own turns, and an admin's about all."""
 
-    def __init__(self, ledger: Path | None, limits: Callable[[], Limits]) -> None:
-        self._ledger, self._limits = ledger, limits
+    def __init__(self, ledger: Path | None, entries: EntryStore, limits: Callable[[], Limits]) -> None:
+        self._ledger, self._entries, self._limits = ledger, entries, limits
         self.pages = (Page("/tandem/wrong/{request_id}", self._mark, ("POST",)),)
 
     async def _mark(self, asked: Asked) -> Answer:
@@ -31,6 +31,7 @@ class Wrong:
         if self._ledger is None:
             raise NotFound("this router keeps no ledger, so there is nothing to mark")
         caller = None if asked.rights.is_admin else asked.caller.name
+        await self._entries.sync()  # the turn may have just ended
         try:
             marked = await asyncio.to_thread(_mark, self._ledger, asked.path["request_id"], Tier(given), caller)
         except StoreUnusable as error:

@@ -6,6 +6,8 @@ from router.contract.caller import LOCAL
 from router.contract.errors import Unavailable
 from router.edge.control.panel import Asked
 from router.edge.control.wrong import Wrong
+from router.stores.memory.entries import MemoryEntries
+from router.stores.sqlite import past
 from router.stores.sqlite.past import SqliteEntryReader
 from tests.conftest import SIMULATED
 from tests.tools.edge import LIMITS
@@ -41,6 +43,14 @@ async def test_a_turn_is_marked_and_the_mark_is_taken_back(tandem):
     undone = await call(tandem.port, f"/tandem/wrong/{name}", {"tier": "fast"})
     assert (undone.status, undone.json) == (200, {"marked": None, "unmarked": True, "teaches": False, "tier": "fast"})
     assert marks(tandem) == {}
+
+
+async def test_a_turn_can_be_marked_at_once(tandem, monkeypatch):
+    monkeypatch.setattr(past, "_WRITTEN_SECONDS", 0.0)
+
+    for _ in range(3):
+        name = await serve_turn(tandem)
+        assert (await call(tandem.port, f"/tandem/wrong/{name}", {"tier": "deep"})).status == 200
 
 
 async def test_a_call_within_a_turn_marks_the_turn_that_it_belongs_to(tandem):
@@ -100,7 +110,7 @@ async def test_a_ledger_that_cannot_be_read_is_reported_without_its_path(tmp_pat
     async def body():
         yield b'{"tier": "deep"}'
 
-    (page,) = Wrong(tmp_path / "gone.db", lambda: LIMITS).pages
+    (page,) = Wrong(tmp_path / "gone.db", MemoryEntries(lambda kept: {}), lambda: LIMITS).pages
 
     with pytest.raises(Unavailable) as raised:
         await page.answer(Asked("req_1", LOCAL, {"request_id": "req_1"}, {}, {}, body()))
