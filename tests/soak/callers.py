@@ -18,6 +18,10 @@ _LEAVING = 10
 """One in this many leaves."""
 _PER_CONNECTION = 20
 _LONGEST_SECONDS = 60.0
+_STORED = 4
+"""One Responses session in this many has its answers stored: from fast they have ids of their own and fill the store, from deep
+they all have one, and which tier answers is up to chance.
+"""
 
 
 class Account:
@@ -67,9 +71,10 @@ class Conversations:
 
     def _turns(self, session: str, dialect: str) -> Iterator[tuple[str, str, dict]]:
         said: list[dict] = []
+        more = {"store": False} if dialect == "responses" and self._account.sessions % _STORED else {}
         for turn in range(self._random.randint(1, _TURNS)):
             said.append({"role": "user", "content": self._random.choice(ASKS).format(f"{turn} of {session}")})
-            yield session, dialect, ask_in(dialect, list(said), stream=self._random.random() < 0.5)
+            yield session, dialect, ask_in(dialect, list(said), stream=self._random.random() < 0.5, **more)
             said.append({"role": "assistant", "content": "a small answer to a small question " * self._random.randint(1, 20)})
 
     def next(self) -> tuple[str, str, dict]:
