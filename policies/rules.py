@@ -82,10 +82,6 @@ class RulesConfig(PolicyConfig):
     rules: tuple[Rule, ...] = Field(default=(), max_length=200)
     """The rules, in order."""
 
-    @property
-    def is_silent(self) -> bool:
-        return not self.rules
-
 
 class _Facts(NamedTuple):
     """Outcomes are cached by these, so a new condition needs a field here."""

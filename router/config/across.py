@@ -62,10 +62,12 @@ def _check_weights(settings: PolicyConfig, path: str, faults: list[Fault]) -> No
 
 
 def check_rules(rules: Sequence[object], policies: list[tuple[str, PolicyConfig]], known: Known, faults: list[Fault]) -> None:
-    """Rules apply whether or not their policy is listed."""
+    """Rules apply whether or not their policy is listed. Without any, requests skip it."""
+    own = [entry for entry in policies if entry[0] == _RULES and entry[1] != known.policies[_RULES]()]
+    policies[:] = [*(entry for entry in policies if entry[0] != _RULES), *own]
     if not rules:
         return
-    if any(name == _RULES and settings != known.policies[_RULES]() for name, settings in policies):
+    if own:
         faults.append(Fault("rules", "set both at the top level and under policies", "keep only the top-level rules"))
     for index, rule in enumerate(rules):
         when = rule.get("when") if isinstance(rule, dict) else None

@@ -120,11 +120,6 @@ class PolicyConfig(BaseModel):
         """Oddities of the policy's files that do not prevent serving."""
         return ()
 
-    @property
-    def is_silent(self) -> bool:
-        """Whether the policy would never say anything with these settings: requests then skip it."""
-        return False
-
 
 class MayHook(Protocol):
     """Asked before every attempt whether a request may go to a target."""

@@ -368,7 +368,7 @@ def _make_rules(
 
 def _choose_policies(loaded: LoadedConfig, rights: Mapping[str, Rights] | None, budgets: Budgets) -> tuple[Policy, ...]:
     policies: dict[str, Any] = dict(POLICIES)
-    chosen: list[Policy] = [policies[name](settings) for name, settings in loaded.policies if not settings.is_silent]
+    chosen: list[Policy] = [policies[name](settings) for name, settings in loaded.policies]
     chosen += [Guarded(own) for own in loaded.own_policies]
     if rights is not None and any(own.tiers != BOTH_TIERS for own in rights.values()):
         chosen.append(RightsPolicy(rights))

@@ -29,7 +29,7 @@ from tests.bench.once import ONCE
 from tests.bench.processes import CONFIG, RESPONSES_CONFIG, start_tandem, start_upstream
 from tests.bench.upstream import PULL
 
-WARM, COUNTED, APART, TOGETHER, SMALL_TOGETHER = 8, 4, 3, 5, 40
+WARM, COUNTED, APART, TOGETHER, SMALL_TOGETHER = 8, 3, 3, 5, 40
 """Requests before the counts, counts, and requests before each and in each. What timers take is a guess, and shared by those in it.
 
 Sessions are of eight or sixteen calls: those that are counted together are never the first. All kinds are compared with the small

@@ -18,7 +18,7 @@ THREADS_MARGIN = 1.25
 """How many rows a batch has depends on the machine's load, as do the timers that a piece meets."""
 
 pytestmark = [
-    pytest.mark.timeout(300),
+    pytest.mark.timeout(170),
     pytest.mark.skipif(shutil.which("valgrind") is None, reason="instructions are counted by valgrind: apt install valgrind"),
     pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="the budget is of Python 3.11"),
 ]

@@ -130,7 +130,7 @@ def test_a_turn_is_there_soon_after_its_answer(here, capsys):
         with urllib.request.urlopen(request, timeout=20) as answer:
             answer.read()
 
-        asyncio.run(until(lambda: main(["log"]) == 0 and len(capsys.readouterr().out.splitlines()) == 1 + number))  # noqa: B023
+        asyncio.run(until(lambda lines=1 + number: main(["log"]) == 0 and len(capsys.readouterr().out.splitlines()) == lines))
     server.terminate()
     assert server.wait(20) == 0
     server.stderr.close()

@@ -19,7 +19,7 @@ def test_a_file_adds_to_the_shipped_policies(tmp_path, write):
 
     (own,) = loaded.own_policies
     assert (own.name, own.settings.from_hour, own.trouble) == ("night", 0, "")
-    assert len(loaded.policies) == 9
+    assert len(loaded.policies) == 8  # without that of rules, of which there are none
 
 
 def test_a_shipped_policy_that_is_named_next_to_it_is_the_only_one(tmp_path, write):
