@@ -16,11 +16,11 @@ from router.contract.request import Json, JsonObject
 _KEY = b'"model"'
 _ESCAPED_LETTER = b"\\u006"
 """How an escaped letter of the key begins: no client writes that."""
-_FIRST = re.compile(rb'[ \t\r\n]*\{[ \t\r\n]*"model"[ \t\r\n]*:[ \t\r\n]*("(?:[^"\\]|\\.)*+")')
-_FIRST_OF_MORE = re.compile(_FIRST.pattern + rb"[ \t\r\n]*,")
-_VALUE = re.compile(rb'(?<!\\)"model"[ \t\r\n]*:[ \t\r\n]*("(?:[^"\\]|\\.)*+")')
-_MEMBER_KEY = re.compile(rb'[ \t\r\n]*,?[ \t\r\n]*("(?:[^"\\]|\\.)*+")[ \t\r\n]*:[ \t\r\n]*', re.DOTALL)
-_END = re.compile(rb"[ \t\r\n]*\}")
+_FIRST = re.compile(rb'[ \t\r\n]*+\{[ \t\r\n]*+"model"[ \t\r\n]*+:[ \t\r\n]*+("(?:[^"\\]|\\.)*+")')
+_FIRST_OF_MORE = re.compile(_FIRST.pattern + rb"[ \t\r\n]*+,")
+_VALUE = re.compile(rb'(?<!\\)"model"[ \t\r\n]*+:[ \t\r\n]*+("(?:[^"\\]|\\.)*+")')
+_MEMBER_KEY = re.compile(rb'[ \t\r\n]*+,?[ \t\r\n]*+("(?:[^"\\]|\\.)*+")[ \t\r\n]*+:[ \t\r\n]*+', re.DOTALL)
+_END = re.compile(rb"[ \t\r\n]*+\}")
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
 _NOTHING: JsonObject = {}

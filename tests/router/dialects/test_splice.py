@@ -7,8 +7,9 @@ from hypothesis import strategies as some
 
 from router.contract.errors import TooDeep
 from router.dialects.json_body import parse_request
-from router.dialects.splice import find_repeated, parse_apart, replace_fields, replace_model
+from router.dialects.splice import find_repeated, parse_apart, replace_fields, replace_model, split_members
 from tests.tools.houses import arrive
+from tests.tools.work import cost_ratio
 
 values = some.recursive(
     some.none() | some.booleans() | some.integers(-(2**53), 2**53) | some.text(max_size=20),
@@ -207,3 +208,12 @@ def test_a_repeated_key_is_found_and_no_other(members, gap):
 def test_an_object_that_is_nested_too_deeply_to_be_walked_is_not_called_free_of_repeats():
     with pytest.raises((ValueError, RecursionError)):
         find_repeated(b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}")
+
+
+@pytest.mark.parametrize("end", [b"", b',"a":2', b",", b',"a"'])
+def test_blanks_between_members_cost_no_more_than_their_number(end):
+    def search(blanks):
+        members = split_members(b'{"a":1}')
+        return lambda: find_repeated(b'{"a":1' + blanks * b" " + end + blanks * b"\n" + b"}", members)
+
+    assert cost_ratio(search(40_000), search(20_000)) < 3
