@@ -1,6 +1,7 @@
 """One call from its connection to the last byte, with timeouts and one retry."""
 
 import asyncio
+import re
 from contextlib import suppress
 
 from msgspec import Struct
@@ -8,6 +9,7 @@ from msgspec import Struct
 from router.contract.caller import SessionKey
 from router.contract.clock import CLOCK
 from router.contract.errors import (
+    BadRequest,
     UpstreamCut,
     UpstreamError,
     UpstreamLost,
@@ -23,6 +25,9 @@ from router.upstream.connection import CannotConnect, Connection, Seen
 from router.upstream.dial import Dialer
 
 _MAX_IDLE = 128
+_is_name = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+").fullmatch
+"""A token of RFC 9110."""
+_find_control = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]").search
 
 
 class Origin:
@@ -112,8 +117,18 @@ class PreparedCall:
         return call
 
 
+def check_fields(headers: Headers) -> None:
+    """Refuse headers that would become other headers, or another request, on the wire. Raises `BadRequest`."""
+    for name, value in headers:
+        if not _is_name(name):
+            raise BadRequest(f"header {name[:80]!a}: not a valid header name")
+        if _find_control(value):
+            raise BadRequest(f"header {name}: its value has a control character")
+
+
 def write_fields(headers: Headers) -> bytes:
-    """Header fields in wire format."""
+    """Header fields in wire format. Raises `BadRequest`."""
+    check_fields(headers)
     return "".join([f"{name}: {value}\r\n" for name, value in headers]).encode("latin-1", "replace")
 
 

@@ -10,6 +10,7 @@ from router.contract.errors import UpstreamCut, UpstreamError, UpstreamTimeout, 
 from router.contract.relay import Headers, PreparedRequest, Sink, UpstreamCall, UpstreamRequest
 from router.dialects.transports import headers_over_http
 from router.loop.tasks import spawn
+from router.upstream.call import check_fields
 from router.upstream.connection import CannotConnect
 from router.upstream.websocket.answer import Answer
 from router.upstream.websocket.frames import (
@@ -40,6 +41,7 @@ class PreparedSocketCall:
         self._pool, self.request, self.http = pool, request, http
 
     def open(self, body: bytes, sink: Sink, headers: Headers = (), session: SessionKey | None = None) -> UpstreamCall:
+        check_fields(headers)
         if session is None or not self._pool.claim(key := self._pool.key_of(self.request, headers, session)):
             return self.http.open(body, sink, headers_over_http(headers))
         call = SocketCall(self, self._pool, key, body, sink, headers)

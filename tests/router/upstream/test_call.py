@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from router.contract.errors import UpstreamCut, UpstreamMalformed, UpstreamTimeout, UpstreamUnreachable
+from router.contract.errors import BadRequest, UpstreamCut, UpstreamMalformed, UpstreamTimeout, UpstreamUnreachable
 from router.loop.together import Outbox
 from router.upstream.call import Call, PreparedCall
 from tests.router.upstream.fakes import LAST, STREAM, WHOLE, FakeOrigin, chunk, make_request, open_connection, receive
@@ -279,6 +279,28 @@ async def test_a_prepared_call_is_sent_any_number_of_times_each_with_its_own_len
 
     first = b"POST / HTTP/1.1\r\ncontent-length: 2\r\n\r\n{}"
     assert transport.written == first + b"POST / HTTP/1.1\r\ncontent-length: 3\r\nx-a: 1\r\nx-b: \xe9?\r\n\r\n[1]"
+
+
+@pytest.mark.parametrize("name", ["x-a: 1\r\nauthorization", "x a", "x-a\n", "", "x-\xe9", "x:a"])
+async def test_a_header_whose_name_is_no_token_is_refused_and_nothing_is_sent(name):
+    connection, transport = open_connection()
+    prepared = PreparedCall(FakeOrigin(warm=[connection]), make_request(), b"POST / HTTP/1.1\r\n")
+
+    with pytest.raises(BadRequest, match="not a valid header name"):
+        prepared.open(b"{}", RecordingSink(), ((name, "1"),))
+
+    assert transport.written == b""
+
+
+@pytest.mark.parametrize("value", ["1\r\nx-b: 2", "1\n", "\r", "a\x00", "\x7f"])
+async def test_a_header_value_with_a_control_character_is_refused_and_nothing_is_sent(value):
+    connection, transport = open_connection()
+    prepared = PreparedCall(FakeOrigin(warm=[connection]), make_request(), b"POST / HTTP/1.1\r\n")
+
+    with pytest.raises(BadRequest, match="header x-a: its value has a control character"):
+        prepared.open(b"{}", RecordingSink(), (("x-a", value),))
+
+    assert transport.written == b""
 
 
 async def test_a_prepared_call_shows_nothing_of_the_key_in_its_head():

@@ -7,7 +7,7 @@ from collections import deque
 import pytest
 from msgspec.structs import replace
 
-from router.contract.errors import UpstreamCut, UpstreamTimeout
+from router.contract.errors import BadRequest, UpstreamCut, UpstreamTimeout
 from router.loop.off_loop import OffLoop
 from router.upstream.connection import CannotConnect
 from router.upstream.websocket.call import PreparedSocketCall
@@ -186,6 +186,15 @@ async def test_a_socket_that_dies_at_once_is_replaced_by_http_and_only_a_fresh_o
     assert len(http.opened) == 1
     assert pool.lost == reasons
     assert pool.left_alone == []
+    assert pool.claimed == set()
+
+
+async def test_a_header_that_would_be_two_is_refused_before_a_socket_is_opened():
+    pool = FakePool()
+
+    with pytest.raises(BadRequest, match="not a valid header name"):
+        PreparedSocketCall(pool, make_request(), FakeHttp()).open(BODY, RecordingSink(), (("x-a: 1\r\nx-b", "2"),), "s")
+
     assert pool.claimed == set()
 
 
