@@ -108,6 +108,15 @@ def test_a_port_is_published_only_where_callers_need_keys():
     check_host(config["server"]["host"], needs_keys=True)
 
 
+def test_the_teams_ledger_is_in_a_volume_that_can_be_written():
+    service, config = settings_of_team()
+    mounts = [mount.split(":") for mount in service["volumes"]]
+
+    assert service["read_only"]
+    holding = [mount for mount in mounts if Path(config["ledger"]["path"]).is_relative_to(mount[1])]
+    assert [mount[0] for mount in holding if mount[2:] != ["ro"]] == ["state"]
+
+
 def test_the_manifest_for_kubernetes_has_a_config_that_passes_and_time_to_stop(tmp_path, monkeypatch):
     text = (ROOT / "docs" / "deploy" / "kubernetes" / "tandem.yaml").read_text()
     found = {part["kind"]: part for part in yaml.safe_load_all(text)}
