@@ -18,7 +18,7 @@ LARGER := $(if $(wildcard $(DEV) $(VENV)/.ready),$(DEV),$(wildcard $(VENV)/.lite
 SERVING := $(or $(LARGER),$(wildcard $(VENV)/.shared),$(VENV)/.serve)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-shared setup-litellm serve demo demo-svg pictures quick test test-near test-clients test-engine test-page test-release stops soak overload mutants bench table train check docs \
+.PHONY: help setup setup-shared setup-litellm serve demo demo-svg pictures quick test test-stores test-near test-clients test-engine test-page test-release stops soak overload mutants bench table train check docs \
   release audit lock clean
 
 help:  ## Show this list
@@ -64,6 +64,9 @@ quick: $(DEV)  ## Run the core's tests that start no server and no process, in u
 
 test: $(DEV)  ## Run the tests, those of real clients and engines apart; ARGS="--durations=20" or any of pytest's own
 	@$(BIN)/python -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal --ignore tests/clients -m "not engine and not release" $(ARGS)
+
+test-stores: $(DEV)  ## Run the tests that need a PostgreSQL or Valkey server, which make test runs too where there is one
+	@$(BIN)/python -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal --ignore tests/clients -m stores tests $(ARGS)
 
 test-near: $(DEV)  ## Run the tests of the rooms that the change since main touches; python -m tests.tools.near lists them
 	@near=$$($(BIN)/python -m tests.tools.near) \

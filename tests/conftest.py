@@ -218,6 +218,16 @@ def pytest_asyncio_loop_factories(config, item):
     return {"uvloop": ClosingLoop}
 
 
+_STORES = {"postgres", "valkey", "own_valkey"}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark tests of shared stores, by the fixtures that start a server."""
+    if _STORES.intersection(getattr(item, "fixturenames", ())):
+        item.add_marker(pytest.mark.stores)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Walk on asyncio's own loop too where it may differ: tests of the wire once each, and one of every other file."""
     first: dict[str, pytest.Item] = {}

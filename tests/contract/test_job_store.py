@@ -108,7 +108,9 @@ class Opener:
 def opening(kinds: list[Kind]) -> Any:
     """A fixture for each kind."""
 
-    @pytest.fixture(params=kinds, ids=lambda kind: kind.name)
+    marks = {"a_database": [pytest.mark.stores]}
+
+    @pytest.fixture(params=[pytest.param(kind, id=kind.name, marks=marks.get(kind.place, ())) for kind in kinds])
     async def fixture(request):
         opener = Opener(request.param, request.getfixturevalue(request.param.place))
         await opener.place.prepare()

@@ -82,7 +82,7 @@ class TargetQuota:
 KINDS = [Rate, Money, TargetQuota]
 
 
-@pytest.fixture(params=["alone", *POOLS, "valkey"])
+@pytest.fixture(params=["alone", *POOLS, pytest.param("valkey", marks=pytest.mark.stores)])
 async def join(request):
     """Makes the allowance of one more router that shares the limits; a router alone has none to share with."""
     if request.param == "valkey":

@@ -30,6 +30,7 @@ from tests.tools.postgres import make_terms
 from tests.tools.unreliable import DATABASE_FAULTS, FAULTS, UnreliableDatabase, UnreliableLink, insist
 from tests.tools.waiting import until
 
+pytestmark = pytest.mark.stores
 PLACES = ["valkey", "postgres", "both", *(f"valkey, {fault}" for fault in FAULTS), "postgres, late"]
 
 

@@ -11,13 +11,17 @@ from pathlib import Path
 import pytest
 
 from tests.faults.spenders import History, spend
+from tests.tools.valkey import find_server
 
 
 def find_over(histories: list[History]) -> list[str]:
     return [str(history) for history in histories if history.over > history.may_be_over]
 
 
-@pytest.mark.parametrize(("workers", "count"), [(1, 40), (2, 12)])
+needs_valkey = pytest.mark.skipif(find_server() is None, reason="no Valkey or Redis server on this machine")
+
+
+@pytest.mark.parametrize(("workers", "count"), [(1, 40), pytest.param(2, 12, marks=[needs_valkey, pytest.mark.stores])])
 async def test_whatever_callers_do_they_spend_no_more_than_their_budget(tmp_path, workers, count):
     histories = await spend(tmp_path, count, workers=workers)
 

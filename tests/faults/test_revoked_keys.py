@@ -19,6 +19,7 @@ from tests.tools.http import call, request_bytes
 from tests.tools.keyed import KEYS, Callers
 from tests.tools.running import Running, one_dialect, running
 from tests.tools.sockets import open_socket
+from tests.tools.valkey import find_server
 from tests.tools.waiting import later, until
 
 pytestmark = pytest.mark.wire
@@ -231,6 +232,8 @@ async def revoke(folder: Path, name: str) -> str:
     return (await process.communicate())[1].decode()
 
 
+@pytest.mark.stores
+@pytest.mark.skipif(find_server() is None, reason="no Valkey or Redis server on this machine")
 async def test_the_command_says_what_was_ended_in_all_workers(callers, tmp_path, upstream, steps):
     async with group_of(2, tmp_path, one_dialect("chat", upstream.base_url, extra=ONE_AT_ONCE)) as group:
         await begin(group.port, callers["eve"], 4)
