@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from router import api
-from router.cli import COMMANDS, RENAMED, build_parser, main
+from router.cli import COMMANDS, build_parser, main
 from router.cli.serving import LONG_EXAMPLE, QUICK_EXAMPLE
 from router.config.load import check_config
+from router.config.removed import read_removed
 from router.contract.notices import Trouble
 from router.contract.words import PassedRoute
 from router.edge.admission import Admission
@@ -187,7 +188,7 @@ def test_every_command_and_option_that_a_page_names_exists(subtests):
 
 def _is_known(command: str, rest: str) -> bool:
     if command not in COMMANDS:
-        return command in {old.partition(" ")[0] for old in RENAMED}
+        return f"command {command}" in read_removed()
     _, commands = build_parser({command})
     given = re.findall(r"(?<!\S)--[a-z][a-z-]*", re.split(r" -- |#", rest)[0])
     return set(given) <= set(commands[command]._option_string_actions)

@@ -8,6 +8,8 @@ import os
 import sys
 from types import ModuleType
 
+from router.config.removed import say_removed
+
 GROUPS = {
     "Start": {
         "serve": "run the router",
@@ -52,18 +54,6 @@ _UNLISTED = {
 
 COMMANDS = {name: summary for group in (*GROUPS.values(), _UNLISTED) for name, summary in group.items()}
 
-RENAMED: dict[str, tuple[str, list[str]]] = {
-    "forget": ("tandem keys forget", ["keys", "forget"]),
-    "doctor": ("tandem check --live", ["check", "--live"]),
-    "stores": ("tandem check --live", ["check", "--live"]),
-    "stores show": ("tandem check --live", ["check", "--live"]),
-    "stores migrate": ("tandem check --migrate", ["check", "--migrate"]),
-    "sessions": ("tandem log --sessions", ["log", "--sessions"]),
-    "train": ("make train, in a checkout", []),
-}
-"""Old names, what replaces them, and arguments until the next release; none for what is gone."""
-
-_OLD_NAMES = {old.partition(" ")[0] for old in RENAMED}
 _MORE_HELP = (
     "tandem COMMAND --help shows the options of a command, with examples; tandem --version the version.",
     "All options, and what exit codes mean: docs/reference/cli.md",
@@ -102,10 +92,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _run(given: list[str]) -> int:
     chosen = next((argument for argument in given if not argument.startswith("-")), None)
-    if chosen in _OLD_NAMES:
-        given = replace_old(given, chosen)
-        chosen = given[0]
-    elif chosen is not None and chosen not in COMMANDS:
+    if chosen is not None and chosen not in COMMANDS:
         return _say_unknown(chosen)
     parser, commands = build_parser({chosen} if chosen else set())
     given, rest = cut_off_rest(given) if chosen is not None and getattr(_load(chosen), "TAKES_REST", False) else (given, [])
@@ -116,26 +103,9 @@ def _run(given: list[str]) -> int:
     if rest:
         parsed.arguments = [*parsed.arguments, *rest]
     if strange:
-        _refuse_strange(commands[parsed.command], strange)
+        _refuse_strange(commands[parsed.command], parsed.command, strange)
     code: int = _load(parsed.command).run(parsed)
     return code
-
-
-def replace_old(given: list[str], chosen: str) -> list[str]:
-    """Raises `Ended` for what is gone."""
-    at = given.index(chosen)
-    before, after = given[:at], given[at + 1 :]
-    old = f"{chosen} {after[0]}" if after else ""
-    if old in RENAMED:
-        after = after[1:]
-    else:
-        old = chosen
-    new, arguments = RENAMED[old]
-    sentence = f"tandem {old} is now: {new}"
-    if not arguments:
-        raise Ended(2, sentence)
-    print(f"{sentence}. The old name works until the next release", file=sys.stderr)
-    return [*before, *arguments, *after]
 
 
 def cut_off_rest(given: list[str]) -> tuple[list[str], list[str]]:
@@ -199,13 +169,18 @@ def installed_version() -> str:
 
 
 def _say_unknown(name: str) -> int:
+    if line := say_removed("command", name):
+        raise Ended(2, f"tandem {line}")
     near = _close_to(name, COMMANDS)
     print(f'tandem: unknown command "{name}"{f". Did you mean {near}?" if near else ""}', file=sys.stderr)
     print("  hint: tandem --help lists the commands", file=sys.stderr)
     return 2
 
 
-def _refuse_strange(parser: argparse.ArgumentParser, strange: list[str]) -> None:
+def _refuse_strange(parser: argparse.ArgumentParser, command: str, strange: list[str]) -> None:
+    for word in strange:
+        if line := say_removed("option", f"{command} {word.partition('=')[0]}"):
+            raise Ended(2, f"tandem {line}")
     options = [option for action in parser._actions for option in action.option_strings]  # argparse has no public list
     near = next((near for word in strange if word.startswith("-") and (near := _close_to(word, options))), "")
     parser.error(f"unrecognized arguments: {' '.join(strange)}{f'. Did you mean {near}?' if near else ''}")

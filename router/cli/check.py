@@ -1,22 +1,17 @@
 """`tandem check`: everything that a router needs, and how to fix what is missing."""
 
 import argparse
-from difflib import unified_diff
-from pathlib import Path
 
 from router.cli import Ended
 from router.cli.common import (
     add_config_argument,
     add_json_argument,
-    add_yes_argument,
-    command_name,
     find_config_in_use,
     load_in_use,
     number_between,
     print_json,
     say,
 )
-from router.cli.config_file import CannotEdit, replace_gone, say_written, write_config
 from router.cli.setup.findings import (
     FIX,
     Finding,
@@ -27,12 +22,9 @@ from router.cli.setup.findings import (
     look_at_tokenizer,
     say_findings,
 )
-from router.cli.setup.interview import confirm
 from router.cli.setup.pair import describe_tiers, look_at_pair
 from router.cli.setup.remote import look_at_stores, look_at_targets, say_numbers
 from router.config.load import ConfigError, LoadedConfig, load_config
-from router.config.parsing import parse
-from router.config.reading import read_config
 from router.config.schema import write_schema
 from router.contract.shared import PostgresTerms
 from router.contract.stores import StoreUnusable
@@ -46,7 +38,6 @@ EXAMPLES = (
     "check --live",
     "check --live --no-calls --timeout 5",
     "check --json --config work.yaml",
-    "check --fix",
     "check --migrate",
 )
 
@@ -66,8 +57,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help="for each target (default: %(default)g)",
     )
-    parser.add_argument("--fix", action="store_true", help="first rewrite settings that are gone or renamed")
-    add_yes_argument(parser)
     parser.add_argument("--migrate", action="store_true", help="only bring the tables of shared.postgres to this release")
     add_json_argument(parser)
     parser.add_argument("--schema", action="store_true", help="print the JSON schema of config.yaml")
@@ -83,8 +72,6 @@ def run(arguments: argparse.Namespace) -> int:
         return _migrate(load_in_use(arguments.config).shared_postgres, as_json=arguments.json)
     try:
         path = find_config_in_use(arguments.config)
-        if arguments.fix:
-            _fix(path, is_agreed=arguments.yes)
         loaded = load_config(path, known_names())
         source, findings = loaded.source, _look(arguments, loaded)
     except ConfigError as error:
@@ -96,27 +83,6 @@ def run(arguments: argparse.Namespace) -> int:
     count = sum(finding.state == FIX for finding in findings)
     say(f"{source}: {plural(count, 'thing') if count else 'nothing'} to fix")
     return 2 if any(finding.is_refusal for finding in findings) else 1 if count else 0
-
-
-def _fix(path: Path | None, *, is_agreed: bool) -> None:
-    """Rewrite settings that are gone. Other faults stay, for the check that follows."""
-    if path is None:
-        raise Ended(2, f"there is no config file to fix\n  hint: {command_name()} init writes one")
-    text, source, _ = read_config(path)
-    try:
-        new = replace_gone(text, parse(text, source))
-        if new == text:
-            say(f"{path}: no setting is gone or renamed")
-            return
-        parse(new, source)
-        shown = unified_diff(text.splitlines(keepends=True), new.splitlines(keepends=True), str(path), f"{path} (fixed)")
-        say("".join(line if line.endswith("\n") else f"{line}\n" for line in shown).rstrip("\n"))
-        if is_agreed or confirm(f"Write {path}?"):
-            say_written(path, *write_config(path, path.read_bytes(), new.encode("utf-8")))
-    except CannotEdit as error:
-        raise Ended(1, f"not fixed: {error}") from error
-    except OSError as error:
-        raise Ended(1, f"not fixed: {error.filename}: {error.strerror}") from error
 
 
 def _look(arguments: argparse.Namespace, loaded: LoadedConfig) -> list[Finding]:

@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -41,7 +41,6 @@ def add_ledger_switch(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-ledger", dest="ledger", action="store_const", const="off", default="on", help="write no record to disk"
     )
-    add_old_option(parser, "--ledger", "--no-ledger", dest="ledger", choices=("on", "off"))
 
 
 def add_json_argument(parser: argparse._ActionsContainer, more: str = "", default: object = False) -> None:
@@ -50,27 +49,6 @@ def add_json_argument(parser: argparse._ActionsContainer, more: str = "", defaul
 
 def add_yes_argument(parser: argparse._ActionsContainer, more: str = "", default: object = False) -> None:
     parser.add_argument("-y", "--yes", action="store_true", default=default, help=f"do not ask{more}")
-
-
-def add_old_option(parser: argparse._ActionsContainer, old: str, new: str, **given: Any) -> None:
-    """Accept an option's old name, with a warning. `given` may have a `const` for an option without a value."""
-    dest = given.pop("dest", new.lstrip("-").replace("-", "_"))
-    nargs = 0 if "const" in given else None
-    parser.add_argument(
-        old, dest=dest, action=_OldOption, new=new, nargs=nargs, default=argparse.SUPPRESS, help=argparse.SUPPRESS, **given
-    )
-
-
-class _OldOption(argparse.Action):
-    def __init__(self, *args: Any, new: str, **given: Any) -> None:
-        super().__init__(*args, **given)
-        self._new = new
-
-    def __call__(
-        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option_string: str | None = None
-    ) -> None:
-        print(f"{option_string} is now: {self._new}. The old name works until the next release", file=sys.stderr)
-        setattr(namespace, self.dest, self.const if self.nargs == 0 else values)
 
 
 def number_between(least: float, most: float) -> Callable[[str], float]:

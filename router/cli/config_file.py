@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from router.cli import Ended
 from router.cli.common import command_name, free_backup, known_names, say
-from router.config.gone import Steps, find_gone, find_preference, list_gone
 from router.config.load import ConfigError, check_config
 from router.connect import files
 
@@ -130,68 +129,6 @@ def _set_value(text: str, block: str, name: str, value: str) -> str:
         begin = next_line(text, header.end_mark.index)
         return f"{with_line_end(text[:begin])}  {name}: {value}{end}{text[begin:]}"
     raise CannotEdit(f"{block} is written on one line: put each of its settings on a line of its own, then try again")
-
-
-class _Place(NamedTuple):
-    """A setting in a block, and the key of that block."""
-
-    header: yaml.Node
-    block: yaml.MappingNode
-    key: yaml.Node
-    value: yaml.Node
-
-
-def replace_gone(text: str, content: Mapping[str, object]) -> str:
-    """Remove settings that are gone, and set or rename what replaced them. Raises `CannotEdit`."""
-    preference = find_preference(content)
-    for steps in reversed(list(list_gone(content))):
-        gone, place = find_gone(steps), _find(text, steps)
-        if gone is not None and gone.new_name and find_entry(place.block, gone.new_name)[0] is None:
-            text = f"{text[: place.key.start_mark.index]}{gone.new_name}{text[place.key.end_mark.index :]}"
-        else:
-            text = _remove(text, steps)
-    if preference is None:
-        return text
-    key, found = find_entry(compose(text), "preference")
-    if key is not None and found is not None:
-        return text[: found.start_mark.index] + preference + text[found.end_mark.index :]
-    return f"{with_line_end(text)}{line_end(text)}preference: {preference}{line_end(text)}"
-
-
-def _find(text: str, steps: Steps) -> _Place:
-    """Raises `CannotEdit`."""
-    header, block = None, compose(text)
-    for step in steps[:-1]:
-        if isinstance(step, int) and isinstance(block, yaml.SequenceNode):
-            block = block.value[step]
-        else:
-            header, block = find_entry(block, str(step))
-    key, value = find_entry(block, str(steps[-1]))
-    if not isinstance(block, yaml.MappingNode) or header is None or key is None or value is None:
-        raise CannotEdit(f"{'.'.join(map(str, steps))} cannot be found")
-    return _Place(header, block, key, value)
-
-
-def _remove(text: str, steps: Steps) -> str:
-    """Without a setting, its line and its comment. A block that is empty then stays as `{}`."""
-    header, block, key, value = _find(text, steps)
-    if len(block.value) == 1:
-        return _empty(text, header, block)
-    if not block.flow_style:
-        begin = key.start_mark.index - key.start_mark.column
-        return text[:begin] + text[next_line(text, last_index(value)) :]
-    place = [one for one, _ in block.value].index(key)
-    if place:
-        return text[: last_index(block.value[place - 1][1])] + text[value.end_mark.index :]
-    return text[: key.start_mark.index] + text[block.value[1][0].start_mark.index :]
-
-
-def _empty(text: str, header: yaml.Node, block: yaml.MappingNode) -> str:
-    if block.flow_style:
-        return f"{text[: block.start_mark.index]}{{}}{text[block.end_mark.index :]}"
-    colon = text.index(":", header.end_mark.index) + 1
-    comment = text[colon : block.start_mark.index].rstrip()
-    return f"{text[:colon]} {{}}{comment}{line_end(text)}{text[next_line(text, last_index(block)) :]}"
 
 
 def compose(text: str) -> yaml.Node | None:

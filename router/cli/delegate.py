@@ -7,7 +7,7 @@ from pathlib import Path
 from router.cli import Ended
 from router.cli.asking import Refused, Unreachable, explain_refusal
 from router.cli.background import MOST_BYTES, Jobs, TaskRefused, TaskTooLong, find_agent_session, read_file, write_request
-from router.cli.common import add_old_option, command_name, print_json, say
+from router.cli.common import command_name, print_json, say
 from router.cli.reaching import add_router_arguments, find_url, read_own_key
 from router.cli.watching import watch
 from router.contract.request import JsonObject
@@ -37,7 +37,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="delegation.runner's agent does it in a new git worktree, as a patch. For admins",
     )
-    add_old_option(parser, "--with-hands", "--agent", const=True)
     parser.add_argument(
         "--config",
         metavar="FILE",

@@ -13,7 +13,6 @@ from router.cli import Ended
 from router.cli.common import (
     add_config_argument,
     add_json_argument,
-    add_old_option,
     common_dialect,
     load_in_use,
     print_json,
@@ -58,7 +57,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="tool calls of the turns of --after, of all or each (default: usual)",
     )  # fmt: skip
     parser.add_argument("--request", metavar="FILE", help="the JSON body of a request instead; - for standard input")
-    add_old_option(parser, "--file", "--request")
     parser.add_argument(
         "--dialect",
         choices=[str(dialect) for dialect in Dialect],

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-from router.cli.common import add_old_option, number_between, whole_number_between
+from router.cli.common import number_between, whole_number_between
 from router.config.key_file import CallerSettings
 from router.contract.spending import read_ago
 from router.contract.words import Tier
@@ -74,7 +74,6 @@ def add_right_arguments(parser: argparse.ArgumentParser) -> None:
     """An option per right. Options not given are absent from the namespace, so that `set` keeps them."""
     rights = parser.add_argument_group("add and set: what the caller may do")
     limits = parser.add_argument_group("add and set: limits (none removes one)")
-    add_old_option(rights, "--tier", "--tiers", type=read_tiers)
     for right in RIGHTS:
         group = limits if right.words else rights
         given: dict[str, Any] = {"dest": right.setting, "default": argparse.SUPPRESS, "help": right.help}

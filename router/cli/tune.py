@@ -10,7 +10,6 @@ from dataclasses import replace
 from router.cli import Ended
 from router.cli.common import (
     add_config_argument,
-    add_old_option,
     command_name,
     load_in_use,
     path_of,
@@ -62,7 +61,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     action.add_argument("--show", action="store_true", help="list what marks taught")
     action.add_argument("--undo", action="store_true", help="undo what it changed: the last --apply")
     action.add_argument("--forget", action="store_true", help="delete what marks taught; the marks stay")
-    add_old_option(parser, "--force", "--anyway", const=True)
     parser.add_argument("--anyway", action="store_true", help="--apply even if held-out turns may get worse")
     parser.add_argument("--json", action="store_true", help="print JSON: the result")
 

@@ -1,21 +1,9 @@
 """What people write that Tandem reads differently, with what to write instead."""
 
 import re
-from collections.abc import Mapping
-from typing import cast
 
-from router.config.faults import Fault
-from router.config.gone import list_ignored
 from router.contract.shared import SharedTerms
 
-_PAGE = "docs/coming-from.md"
-_ROUTERS: Mapping[str, tuple[frozenset[str], ...]] = {
-    "LiteLLM": (frozenset({"model_list"}), frozenset({"litellm_settings"}), frozenset({"router_settings", "general_settings"})),
-    "claude-code-router": (frozenset({"Providers"}), frozenset({"Router", "PROXY_URL"})),
-    "Bifrost": (frozenset({"providers", "governance"}), frozenset({"providers", "client"})),
-    "Portkey": (frozenset({"strategy", "targets"}),),
-    "RouteLLM": (frozenset({"routers", "strong_model"}),),
-}
 _UNSHARED = {
     "valkey": (
         "sessions: a router knows only those that it served itself",
@@ -48,21 +36,6 @@ _NOTATIONS = tuple(
 _BARE = re.compile(r"[A-Z][A-Z0-9]*_[A-Z0-9_]*(?:KEY|TOKEN|SECRET)[A-Z0-9_]*")
 
 
-def without_ignored(content: Mapping[str, object]) -> Mapping[str, object]:
-    """Old settings are left out, or have their new name."""
-    for (block, name), gone in list_ignored(content).items():
-        rest = dict(cast("dict[str, object]", content[cast("str", block)]))
-        value = rest.pop(cast("str", name))
-        if gone.new_name:
-            rest.setdefault(gone.new_name, value)
-        content = {**content, cast("str", block): rest}
-    return content
-
-
-def warn_of_ignored(content: Mapping[str, object]) -> list[str]:
-    return [f"{'.'.join(map(str, steps))}: {gone.problem}; {gone.cure}" for steps, gone in list_ignored(content).items()]
-
-
 def list_unshared(shared: SharedTerms | None, *, has_ledger: bool) -> list[str]:
     if shared is None:
         return []
@@ -71,16 +44,6 @@ def list_unshared(shared: SharedTerms | None, *, has_ledger: bool) -> list[str]:
     if shared.postgres is not None and not has_ledger:
         lines.append("the ledger: ledger.path is null, so there is nothing to copy to shared.postgres")
     return lines
-
-
-def find_other_router(content: Mapping[object, object]) -> Fault | None:
-    if "tiers" in content:
-        return None
-    names = {name for name in content if isinstance(name, str)}
-    for router, marks in _ROUTERS.items():
-        if any(mark <= names for mark in marks):
-            return Fault("file", f"this is a config of {router}, not of Tandem", f"see {_PAGE}; tandem init writes one of ours")
-    return None
 
 
 def find_variable(value: str) -> str:

@@ -11,7 +11,6 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 from pydantic import BaseModel, ValidationError
 
-from router.config.gone import find_gone
 from router.config.models import MAX_RULES, Config
 from router.config.settings import fields_of, inner_block
 from router.contract.opinions import Policy, PolicyConfig
@@ -112,8 +111,6 @@ def as_fault(entry: Any, prefix: str = "", model: type[BaseModel] = Config) -> F
     if fault := _explain_form(path, kind, entry["loc"], seen):
         return fault
     if kind == "extra_forbidden":
-        if gone := find_gone(_steps_in(path)):
-            return Fault(path, gone.problem, f"{gone.cure} (tandem check --fix does it)")
         name, known = str(entry["loc"][-1]), _names_at(model, entry["loc"][:-1])
         near = close_to(name, known) or close_to(name, _setting_names(model))
         return Fault(path, "no such setting", f"{near}known here: {', '.join(known)}" if known else near.strip())
@@ -124,10 +121,6 @@ def as_fault(entry: Any, prefix: str = "", model: type[BaseModel] = Config) -> F
     if seen is None:
         return Fault(path, "has no value", "give it one, or remove the line")
     return Fault(path, _word(kind, entry) + _show(seen, path), _without_unit(path, seen))
-
-
-def _steps_in(path: str) -> list[str]:
-    return re.sub(r"\[\d+\]", "", path).split(".")
 
 
 def _explain_form(path: str, kind: str, place: tuple[str | int, ...], seen: object) -> Fault | None:

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from router.config.cures import without_ignored
 from router.config.faults import Known
 from router.config.load import check_config, keys_path_of, ledger_path_of
 from router.config.models import Config
 from router.config.parsing import parse
 from router.config.reading import expand, read_config
+from router.config.removed import without_removed
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +72,6 @@ def _load_shape(path: Path | None, known: Callable[[], Known]) -> tuple[Config, 
     """Raises `ConfigError`; only then are the known names needed."""
     text, source, folder = read_config(path)
     try:
-        return Config.model_validate(without_ignored(parse(text, source))), folder
+        return Config.model_validate(without_removed(parse(text, source))[0]), folder
     except ValidationError:
         return check_config(text, source, folder, known()).config, folder  # raises all faults

@@ -29,7 +29,7 @@ from router.config.across import (
     warn_of_slowness,
 )
 from router.config.certificate import Certificate, CertificateUnusable, TlsPaths, check_pair, paths_of, warn_of_key
-from router.config.cures import list_unshared, warn_of_ignored, without_ignored
+from router.config.cures import list_unshared
 from router.config.faults import STAND_IN, Fault, Known, as_fault, leave_out_consequences, repair
 from router.config.faults import ConfigError as ConfigError
 from router.config.key_file import read_key_file
@@ -48,6 +48,7 @@ from router.config.parsing import parse
 from router.config.reading import ENV_FILE, EnvFileUnreadable, expand, is_open_to_others, read_config, read_env_file
 from router.config.reading import default_text as default_text
 from router.config.reading import find_config as find_config
+from router.config.removed import without_removed
 from router.config.secrets import SecretChecker
 from router.config.targets import TargetPlan, check_targets, read_blocks
 from router.contract.combine import NOTHING, Combine
@@ -202,11 +203,11 @@ def keys_path_of(config: Config, folder: Path) -> Path:
 
 def check_config(text: str, source: str, folder: Path, known: Known) -> LoadedConfig:
     """Raises `ConfigError` with every fault."""
-    content = parse(text, source)
+    content, removed = without_removed(parse(text, source))
     faults: list[Fault] = []
     keys = _read_keys(text, folder, faults)
     try:
-        config = Config.model_validate(without_ignored(content))
+        config = Config.model_validate(content)
     except ValidationError as error:
         entries = leave_out_consequences(error.errors())
         if later := [as_fault(entry) for entry in entries if entry["loc"] == ("version",)]:
@@ -216,16 +217,14 @@ def check_config(text: str, source: str, folder: Path, known: Known) -> LoadedCo
             more = Fault("file", f"{len(entries) - _MAX_FAULTS} more problems")
             raise ConfigError(source, [*faults, more], content) from error
         with contextlib.suppress(ValidationError):  # irreparable parts are reported already
-            faults += _check_rest(
-                Config.model_validate(repair(without_ignored(content), entries)), source, folder, known, keys, faults
-            )
+            faults += _check_rest(Config.model_validate(repair(content, entries)), source, folder, known, keys, faults)
         raise ConfigError(source, faults, content) from error
     checked = _check_blocks(config, source, folder, known, keys, faults)
     if faults:
         raise ConfigError(source, faults, content)
     # Policies of the operator's own stay as they are: opening one runs it.
     again = partial(check_config, text, source, folder, structs.replace(known, open_policy=None))
-    return replace(checked, warnings=(*warn_of_ignored(content), *checked.warnings), _check_again=again)
+    return replace(checked, warnings=(*removed, *checked.warnings), _check_again=again)
 
 
 def _check_rest(

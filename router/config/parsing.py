@@ -6,7 +6,6 @@ from typing import cast
 
 import yaml
 
-from router.config.cures import find_other_router
 from router.config.faults import ConfigError, Fault
 from router.config.reading import MAX_BYTES
 
@@ -58,8 +57,6 @@ def parse(text: str, source: str, max_entries: int = MAX_ENTRIES) -> Mapping[str
         raise ConfigError(source, [Fault("file", f"has a value that cannot be read: {error}", "put it in quotes")]) from error
     if not isinstance(content, dict):
         raise ConfigError(source, [_not_settings(text)])
-    if other := find_other_router(content):
-        raise ConfigError(source, [other], cast("Mapping[str, object]", content))
     return cast("Mapping[str, object]", content)
 
 

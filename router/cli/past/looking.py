@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 
 from router.cli import Ended
-from router.cli.common import add_config_argument, add_old_option, known_names, refuse_config, say, whole_number_between
+from router.cli.common import add_config_argument, known_names, refuse_config, say, whole_number_between
 from router.cli.past.sources import LedgerPast, Past, RouterPast
 from router.cli.reaching import add_router_arguments, find_url, read_own_key
 from router.cli.routers import find_router
@@ -29,7 +29,6 @@ def add_looking_arguments(parser: argparse.ArgumentParser, counted: str = "") ->
     if counted:
         number, help_text = whole_number_between(1, 100_000), f"how many, of {counted} (default: 20)"
         parser.add_argument("-n", "--last", type=number, default=20, metavar="N", help=help_text)
-        add_old_option(parser, "--count", "--last", type=number)
 
 
 def add_since_argument(parser: argparse.ArgumentParser) -> None:

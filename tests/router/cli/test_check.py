@@ -161,71 +161,6 @@ def test_a_home_that_nobody_has_is_a_path_like_any_other(check):
     assert "tls.ca_file: no such file" in said
 
 
-@pytest.mark.parametrize("old", ["doctor --no-calls", "stores", "stores show"])
-def test_old_names_check_live(here, capsys, old):
-    (here / "config.yaml").write_text(f"{SIMULATED}server: {{port: 0}}\n")
-
-    assert main(old.split()) == 0
-
-    told = capsys.readouterr()
-    assert "is now: tandem check --live" in told.err
-    assert "ok    target" in told.out
-
-
-OLD = f"{SIMULATED}decision: {{redo_factor: {{balanced: 7}}}}\npolicies: [trajectory: {{correction_log_odds: 2.0}}]\n"
-
-
-def test_settings_that_are_gone_are_shown_rewritten_and_checked(here, capsys):
-    (here / "config.yaml").write_text(OLD)
-
-    assert main(["check", "--fix", "--yes"]) == 0
-
-    said = capsys.readouterr().err
-    assert "-decision: {redo_factor: {balanced: 7}}\n" in said
-    assert "+decision: {}\n+policies: [trajectory: {}]\n" in said
-    assert "+preference: quality\n" in said
-    assert "wrote config.yaml; the old file is config.yaml.bak" in said
-    assert said.endswith("config.yaml: nothing to fix\n")
-    assert (here / "config.yaml.bak").read_text() == OLD
-    assert main(["check", "--fix", "--yes"]) == 0
-    assert "config.yaml: no setting is gone or renamed" in capsys.readouterr().err
-    assert not (here / "config.yaml.bak.1").exists()
-
-
-def test_settings_with_a_new_name_are_renamed_where_they_are_or_removed_next_to_it(here):
-    rest = SIMULATED.replace("ledger: {path: test.db}", "ledger:\n  path: a.db\n  keep_places: false  # why")
-    old = f"{rest}shared: {{when_blind: stop, on_store_outage: open}}\n"
-    (here / "config.yaml").write_text(old)
-
-    assert main(["check", "--fix", "--yes"]) == 0
-
-    new = old.replace("keep_places", "keep_word_hashes").replace("when_blind: stop, ", "")
-    assert (here / "config.yaml").read_text() == new
-
-
-def test_without_a_yes_nothing_is_rewritten_and_the_faults_are_told(here, capsys):
-    (here / "config.yaml").write_text(OLD)
-
-    assert main(["check", "--fix"]) == 2
-
-    said = capsys.readouterr()
-    assert "nothing was changed\n  hint: --yes" in said.err
-    assert "policies[0].trajectory.correction_log_odds" in said.out
-    assert (here / "config.yaml").read_text() == OLD
-    assert [file.name for file in here.glob("config.yaml*")] == ["config.yaml"]
-
-
-def test_other_faults_stay_for_the_person(here, capsys):
-    (here / "config.yaml").write_text(f"{OLD}preferences: x\n")
-
-    assert main(["check", "--fix", "--yes"]) == 2
-
-    said = capsys.readouterr()
-    assert "preferences: no such setting" in said.out
-    assert "redo_factor" not in said.out
-    assert "redo_factor" not in (here / "config.yaml").read_text()
-
-
 def test_a_fresh_home_without_a_config_has_nothing_to_warn_of(home, capsys):
     (home / "config.yaml").unlink()
 
@@ -233,10 +168,3 @@ def test_a_fresh_home_without_a_config_has_nothing_to_warn_of(home, capsys):
 
     config = [finding["state"] for finding in json.loads(capsys.readouterr().out) if finding["about"] == "config"]
     assert config == ["ok", "note"]
-
-
-def test_without_a_file_there_is_nothing_to_fix(home, capsys):
-    (home / "config.yaml").unlink()
-
-    assert main(["check", "--fix"]) == 2
-    assert "there is no config file to fix" in capsys.readouterr().err

@@ -1,7 +1,6 @@
 """The command line as a person meets it."""
 
 import argparse
-import contextlib
 import importlib
 import json
 import os
@@ -12,7 +11,7 @@ import sys
 
 import pytest
 
-from router.cli import COMMANDS, GROUPS, RENAMED, build_parser, cut_off_rest, main, replace_old
+from router.cli import COMMANDS, GROUPS, build_parser, cut_off_rest, main
 from tests.conftest import SIMULATED
 
 
@@ -49,20 +48,7 @@ def test_help_lists_at_most_23_commands_in_groups_and_none_that_other_programs_r
     listed = re.findall(r"^  (\w+) +(.+)$", capsys.readouterr().out, re.MULTILINE)
     assert listed == [(name, COMMANDS[name]) for group in GROUPS.values() for name in group]
     assert len(listed) <= 23
-    assert not {"statusline", "completion", "mcp", *RENAMED} & {name for name, _ in listed}
-
-
-@pytest.mark.parametrize("old", RENAMED)
-def test_an_old_name_says_in_one_line_what_to_type_instead(old, capsys):
-    new, arguments = RENAMED[old]
-    with pytest.raises(SystemExit) if arguments else contextlib.nullcontext():
-        assert main([*old.split(), "--help"]) == 2
-    printed = capsys.readouterr()
-
-    assert printed.err.startswith(f"tandem {old} is now: {new}")
-    assert printed.err.count("\n") == 1
-    if arguments:
-        assert printed.out.startswith(f"usage: tandem {arguments[0]}")
+    assert not {"statusline", "completion", "mcp"} & {name for name, _ in listed}
 
 
 @pytest.mark.parametrize(
@@ -110,13 +96,6 @@ def test_every_command_has_examples_that_its_parser_takes(name, capsys):
     assert f"examples:\n  tandem {examples[0]}\n" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("old", [old for old, (_, arguments) in RENAMED.items() if arguments])
-def test_what_follows_an_old_name_stays(old, capsys):
-    given = ["-x", *old.split(), "--json", "y"]
-
-    assert replace_old(given, old.split()[0]) == ["-x", *RENAMED[old][1], "--json", "y"]
-
-
 def test_an_option_means_the_same_in_every_command():
     """Its kind, the name of its value, and the words before the first mark of punctuation of its help."""
     meanings: dict[str, dict[tuple, list[str]]] = {}
@@ -127,27 +106,6 @@ def test_an_option_means_the_same_in_every_command():
                 meanings.setdefault(option, {}).setdefault(meaning, []).append(name)
 
     assert {option: found for option, found in meanings.items() if len(found) > 1} == {}
-
-
-@pytest.mark.parametrize(
-    ("now", "before"),
-    [
-        (["serve", "--no-ledger"], ["serve", "--ledger", "off"]),
-        (["explain", "--request", "r.json"], ["explain", "--file", "r.json"]),
-        (["tune", "--anyway"], ["tune", "--force"]),
-        (["keys", "add", "ada", "--tiers", "fast"], ["keys", "add", "ada", "--tier", "fast"]),
-    ],
-    ids=lambda words: words[0],
-)
-def test_an_old_option_still_works_with_a_warning_and_no_help_shows_it(now, before, capsys):
-    parser, commands = build_parser({now[0]})
-
-    assert parser.parse_args(now) == parser.parse_args(before)
-    old, new = (next(word for word in words if word.startswith("--")) for words in (before, now))
-    assert capsys.readouterr().err == f"{old} is now: {new}. The old name works until the next release\n"
-    shown = commands[now[0]].format_help()
-    assert re.search(rf"{now[-1] if now[-1].startswith('--') else now[-2]}\b", shown)
-    assert not re.search(rf"{before[-1] if before[-1].startswith('--') else before[-2]}[ ,\n]", shown)
 
 
 @pytest.mark.parametrize(

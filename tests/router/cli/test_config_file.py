@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from router.cli import Ended
-from router.cli.config_file import CannotEdit, NewRule, add_rules, change_config, replace_gone, set_values
+from router.cli.config_file import CannotEdit, NewRule, add_rules, change_config, set_values
 from router.config.load import default_text
 from tests.conftest import SIMULATED
 
@@ -210,37 +210,3 @@ def test_rules_are_added_after_those_that_are_there_and_nothing_else_changes(sub
 def test_rules_that_have_no_lines_of_their_own_are_left_alone(text):
     with pytest.raises(CannotEdit):
         add_rules(text, RULES)
-
-
-GONE = {
-    "a line among others": (
-        "decision:\n  hop_seconds: 1  # mine\n  redo_factor: 3  # old\n  # kept\n  base_rate: 0.5\n",
-        "decision:\n  hop_seconds: 1  # mine\n  # kept\n  base_rate: 0.5\n",
-    ),
-    "a block of lines": (
-        "decision:\n  redo_factor:\n    speed: 1.5\n    balanced: 3\n  hop_seconds: 1\n",
-        "decision:\n  hop_seconds: 1\n",
-    ),
-    "the only line": ("decision:  # mine\n  redo_factor: 3\nspill_over: true\n", "decision: {}  # mine\nspill_over: true\n"),
-    "the last line without an end": ("decision:\n  redo_factor: 3", "decision: {}\n"),
-    "the first of a line": ("decision: {redo_factor: {balanced: 3}, hop_seconds: 1}", "decision: {hop_seconds: 1}"),
-    "the middle of a line": ("decision: {a: {b: 1}, redo_factor: 3, c: 2}", "decision: {a: {b: 1}, c: 2}"),
-    "the end of a line": ("decision: {hop_seconds: 1, redo_factor: 3}  # x\n", "decision: {hop_seconds: 1}  # x\n"),
-    "all of a line": ("decision: {redo_factor: 3}\n", "decision: {}\n"),
-    "lists": (
-        "policies:\n  - boundary:\n      edits_to_move: 3\n      calls_to_move: 4\n  - trajectory: {correction_log_odds: 2}\n",
-        "policies:\n  - boundary: {}\n  - trajectory: {}\n",
-    ),
-    "a preference that is there": (
-        "preference: speed  # mine\ndecision: {redo_factor: {speed: 7}}\n",
-        "preference: quality  # mine\ndecision: {}\n",
-    ),
-    "a preference that is not": ("decision: {redo_factor: 1}\n", "decision: {}\n\npreference: speed\n"),
-    "lines of Windows": ("decision:\r\n  redo_factor: 3\r\n  hop_seconds: 1\r\n", "decision:\r\n  hop_seconds: 1\r\n"),
-    "nothing": ("decision: {hop_seconds: 1}\n", "decision: {hop_seconds: 1}\n"),
-}
-
-
-@pytest.mark.parametrize(("text", "new"), GONE.values(), ids=GONE)
-def test_settings_that_are_gone_are_removed_and_nothing_else_changes(text, new):
-    assert replace_gone(text, yaml.safe_load(text)) == new

@@ -99,7 +99,7 @@ def test_a_request_header_counts_with_a_client_too(explain):
 def test_a_whole_request_has_its_own_client_and_turns(here, capsys, more):
     (here / "request.json").write_text(json.dumps({"model": "auto", "input": "fix the typo"}))
 
-    assert main(["explain", "--file", "request.json", *more]) == 2
+    assert main(["explain", "--request", "request.json", *more]) == 2
     assert "without --as and --after" in capsys.readouterr().err
 
 
@@ -151,14 +151,14 @@ def test_explain_says_what_a_request_would_lose_on_its_way(here, capsys):
     request = {"model": "fast", "messages": [{"role": "user", "content": "fix the typo"}], "seed": 7, "logprobs": True}
     (here / "request.json").write_text(json.dumps(request))
 
-    assert main(["explain", "--file", "request.json", "--dialect", "chat"]) == 0
+    assert main(["explain", "--request", "request.json", "--dialect", "chat"]) == 0
     assert "drops       seed, logprobs (quick)" in capsys.readouterr().out
 
 
 def test_explain_reads_a_file_and_headers(here, capsys):
     (here / "request.json").write_text(json.dumps({"model": "auto", "input": "fix the typo"}))
 
-    assert main(["explain", "--file", "request.json", "--header", "x-tandem-tier: deep", "--json"]) == 0
+    assert main(["explain", "--request", "request.json", "--header", "x-tandem-tier: deep", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["tier"] == "deep"
 
 

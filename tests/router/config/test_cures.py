@@ -1,8 +1,8 @@
-"""Files and notations of other routers, and what routers do not share."""
+"""Notations of other routers, and what routers do not share."""
 
 import pytest
 
-from router.config.cures import find_other_router, find_variable, list_unshared
+from router.config.cures import find_variable, list_unshared
 from router.contract.secret import Secret
 from router.contract.shared import PostgresTerms, SharedTerms, ValkeyTerms
 
@@ -19,11 +19,6 @@ WRITTEN = [
 ])  # fmt: skip
 def test_a_variable_in_another_notation_or_bare_is_found_and_a_plain_value_names_none(written, name):
     assert find_variable(written) == name
-
-
-def test_a_file_with_tiers_is_ours_whatever_else_it_has():
-    assert find_other_router({"tiers": {}, "model_list": []}) is None
-    assert find_other_router({"server": {}}) is None
 
 
 VALKEY, POSTGRES, SECRET = ValkeyTerms(Secret("env:A")), PostgresTerms(Secret("env:B")), Secret("env:C")

@@ -51,22 +51,6 @@ def test_a_fault_names_its_line_and_its_cure(text, where, said, hint):
         assert jargon not in str(fault)
 
 
-OTHERS = {
-    "LiteLLM": "model_list:\n  - model_name: a\nlitellm_settings: {}\n",
-    "claude-code-router": '{"Providers": [], "Router": {"default": "a,b"}}',
-}
-
-
-@pytest.mark.parametrize("router", OTHERS)
-def test_the_file_of_another_router_is_one_fault_that_points_to_its_page(router):
-    with pytest.raises(ConfigError) as caught:
-        parse(OTHERS[router], "config.yaml")
-
-    (fault,) = caught.value.faults
-    assert fault.problem == f"this is a config of {router}, not of Tandem"
-    assert "docs/coming-from.md" in fault.hint
-
-
 NAMES = [f"m{number}: fast" for number in range(40_000)]
 
 
