@@ -3,7 +3,7 @@
 #   docker build -t tandem .
 #   docker run --rm --network host -v tandem:/var/lib/tandem tandem
 #
-# --build-arg EXTRAS=litellm adds litellm; without it the image has what --workers and several routers need.
+# --build-arg EXTRAS=litellm adds litellm; without it the image has what several routers need.
 #
 # It listens on loopback only: callers need no key, so anyone who reached it could spend yours. So it shares the host's
 # network (--network host) instead of publishing a port, and is reached at 127.0.0.1 as without a container.

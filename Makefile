@@ -26,7 +26,7 @@ help:  ## Show this list
 
 setup: $(DEV)  ## Install everything that working on Tandem needs (make serve installs less by itself)
 
-setup-shared: $(or $(LARGER),$(VENV)/.shared)  ## Install what --workers and several routers need
+setup-shared: $(or $(LARGER),$(VENV)/.shared)  ## Install what several routers need
 
 setup-litellm: $(or $(LARGER),$(VENV)/.litellm)  ## Install what serving through litellm needs, with the above
 

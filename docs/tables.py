@@ -277,7 +277,7 @@ def entry_columns() -> dict[str, str]:
     own = {
         "sequence": "Number of the row.",
         "replica": "The router that wrote it (`shared.replica`).",
-        "worker": "Its worker.",
+        "worker": "No longer written.",
         "outcome": f"{', '.join(f'`{word}`' for word in Outcome)}.",
         "decision": "JSON, below.",
         "attempts": "JSON, below.",

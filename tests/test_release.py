@@ -125,23 +125,13 @@ def install(way: str, python: str, package: Path, home: Path) -> tuple[Path, dic
 
 @pytest.mark.usefixtures("index")
 @pytest.mark.parametrize(("way", "python", "package"), WAYS, ids=[f"{way}-{package.suffix[1:]}" for way, _, package in WAYS])
-def test_a_release_installs_answers_and_serves_with_workers_once_its_own_hint_was_followed(way, python, package, tmp_path):
+def test_a_release_installs_and_answers(way, python, package, tmp_path):
     tandem, environment = install(way, python, package, tmp_path)
     empty = tmp_path / "empty"
     empty.mkdir()
 
     assert run(str(tandem), "--version", environment=environment) == f"tandem {VERSION}\n"
     with serving(tandem, environment, empty) as url:
-        ask(url)
-    if not (shutil.which("valkey-server") or shutil.which("redis-server")):
-        pytest.skip("neither valkey-server nor redis-server is here: --workers of the release was NOT TRIED")
-
-    refused = subprocess.run([tandem, "serve", "--workers", "2"], env=environment, cwd=empty, capture_output=True, text=True)
-    hint = re.search(r"hint: (.+)", refused.stderr)
-    assert hint, refused.stderr
-    run("sh", "-c", hint[1], environment=environment, folder=empty)
-
-    with serving(tandem, environment, empty, "--workers", "2") as url:
         ask(url)
 
 

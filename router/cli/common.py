@@ -135,12 +135,10 @@ class Reading(NamedTuple):
 
     path: Path | None
     named: str | None
-    adapt: Callable[[LoadedConfig], LoadedConfig] = lambda loaded: loaded
-    """Adds what workers share."""
 
     def load(self) -> LoadedConfig:
         """A deleted file is a fault; without a file, one is looked for."""
-        return self.adapt(load_config(self.path if self.path is not None else find_config(self.named), known_names()))
+        return load_config(self.path if self.path is not None else find_config(self.named), known_names())
 
 
 def refuse_config(source: str, faults: Sequence[Fault]) -> Ended:

@@ -44,11 +44,10 @@ class Router(NamedTuple):
     certificate: str = ""
 
     pid: int = 0
-    """Its process, or the workers' parent. 0 once it has ended."""
+    """Its process. 0 once it has ended."""
     version: str = ""
     fingerprint: str = ""
     """Of the config in use."""
-    workers: int = 1
     shared: tuple[str, ...] = ()
     """Names of settings."""
     is_service: bool = False
@@ -62,7 +61,7 @@ class Router(NamedTuple):
         return f"Router({self.url!r})"
 
 
-def record_of(loaded: "LoadedConfig", config: Path | None, url: str, key: str, *, has_ledger: bool, workers: int = 1) -> Router:
+def record_of(loaded: "LoadedConfig", config: Path | None, url: str, key: str, *, has_ledger: bool) -> Router:
     return Router(
         url,
         loaded.ledger_path.absolute() if has_ledger and loaded.ledger_path is not None else None,
@@ -71,7 +70,6 @@ def record_of(loaded: "LoadedConfig", config: Path | None, url: str, key: str, *
         key,
         pid=os.getpid(),
         version=installed_version(),
-        workers=workers,
         is_service=_is_service(),
         **_facts_of(loaded),
     )
@@ -184,7 +182,7 @@ def _read(file: Path) -> Router | None:
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
         texts = {name: str(content.get(name, "")) for name in ("url", "key", "certificate", "version", "fingerprint")}
-        numbers = {"pid": int(content.get("pid", 0)), "workers": int(content.get("workers", 1))}
+        numbers = {"pid": int(content.get("pid", 0))}
         known: dict[str, Any] = {**texts, **numbers, "shared": tuple(map(str, content.get("shared", ())))}
         known["is_service"] = bool(content.get("is_service"))
         for name in ("ledger", "config"):

@@ -15,13 +15,12 @@ from router.cli.common import (
 from router.cli.log_file import write_to
 from router.cli.routers import url_of
 from router.cli.serving import Order, Serving, explained, open_screen, refuse_unrecorded
-from router.cli.workers import count_workers, read_worker_count
 from router.config.load import find_config
-from router.edge.server import open_listeners
+from router.edge.server import open_listener
 from router.telemetry import events
 from router.telemetry.colour import can_redraw
 
-EXAMPLES = ("serve", "serve --port 4001 --log json", "serve --config work.yaml --no-ledger", "serve --workers auto")
+EXAMPLES = ("serve", "serve --port 4001 --log json", "serve --config work.yaml --no-ledger")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,12 +36,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--log-file", type=Path, metavar="FILE", help=kept)
     parser.add_argument("-v", "--verbose", action="store_true", help="text: a line for each call, with the estimate")
     parser.add_argument("--words", action="store_true", help="show what was typed (40 characters, not in json)")
-    parser.add_argument(
-        "--workers",
-        type=read_worker_count,
-        metavar="N|auto",
-        help="processes, auto: one per core (default: server.workers)",
-    )
     add_ledger_switch(parser)
 
 
@@ -55,7 +48,6 @@ def run(arguments: argparse.Namespace) -> int:
     has_screen = arguments.log is None and sys.stderr.isatty()
     order = Order(
         Reading(path.absolute() if path is not None else None, arguments.config),
-        count_workers(arguments.workers or server.workers),
         arguments.host or server.host,
         server.port if arguments.port is None else arguments.port,
         as_json=arguments.log == "json" or (arguments.log is None and not sys.stderr.isatty()),
@@ -66,16 +58,11 @@ def run(arguments: argparse.Namespace) -> int:
         shows_each_call=arguments.verbose or not can_redraw(sys.stderr),
         shows_words=arguments.words,
     )
-    screen = open_screen(order) if has_screen and order.count == 1 else None
+    screen = open_screen(order) if has_screen else None
     events.set_up_logging(
         as_json=order.as_json, note=screen.note if screen else None, refused=screen.watch.reject if screen else None
     )
     refuse_unrecorded(loaded, with_ledger=order.with_ledger)
-    with explained(url_of(order.host, order.port, is_tls=server.tls is not None)):
-        if order.count > 1:
-            from router.cli.workers.group import serve_group
-
-            return serve_group(order, loaded)
-        [listener] = open_listeners(order.host, order.port, 1, needs_keys=loaded.keys is not None)
-        with listener:
-            return Serving(order, loaded, listener, screen=screen).run()
+    url = url_of(order.host, order.port, is_tls=server.tls is not None)
+    with explained(url), open_listener(order.host, order.port, needs_keys=loaded.keys is not None) as listener:
+        return Serving(order, loaded, listener, screen=screen).run()

@@ -56,7 +56,6 @@ from router.wiring.panels import build_edge
 if TYPE_CHECKING:
     import socket
 
-    from router.cli.workers.parent_link import ParentLink
     from router.screen.around import Facts
     from router.screen.screen import Screen
 
@@ -75,7 +74,6 @@ LONG_EXAMPLE = "Implement an expression parser with tests and docs, step by step
 
 class Order(Struct, frozen=True):
     reading: Reading
-    count: int
     host: str
     port: int
     as_json: bool
@@ -88,28 +86,21 @@ class Order(Struct, frozen=True):
 
 
 class Serving:
-    """Serves until told to stop: alone, or as a worker with a parent."""
+    """Serves until told to stop."""
 
     _built: Built
     _server: Server
     _admission: Admission
+    _record: Router
+    """For other commands."""
 
     def __init__(
-        self,
-        order: Order,
-        loaded: LoadedConfig,
-        listener: "socket.socket",
-        *,
-        screen: "Screen | None" = None,
-        parent: "ParentLink | None" = None,
+        self, order: Order, loaded: LoadedConfig, listener: "socket.socket", *, screen: "Screen | None" = None
     ) -> None:
-        self._order, self._loaded, self._listener = order, loaded, listener
-        self._screen, self._parent = screen, parent
-        self._watch = screen.watch if screen is not None else parent.watch if parent is not None else None
+        self._order, self._loaded, self._listener, self._screen = order, loaded, listener, screen
+        self._watch = screen.watch if screen is not None else None
         self._tls = TlsFiles(loaded.tls_paths) if loaded.tls_paths is not None else None
         self._url = url_of(*listener.getsockname()[:2], is_tls=self._tls is not None)
-        self._record: Router | None = None
-        """For other commands. Workers leave this to their parent."""
         self._rotating: asyncio.Task[None] | None = None
 
     def run(self) -> int:
@@ -118,9 +109,8 @@ class Serving:
 
     async def _main(self) -> None:
         self._built = self._build()
-        if self._parent is None:
-            key = self._built.own_key if self._loaded.keys is not None else ""
-            self._record = record_of(self._loaded, self._order.reading.path, self._url, key, has_ledger=self._order.with_ledger)
+        key = self._built.own_key if self._loaded.keys is not None else ""
+        self._record = record_of(self._loaded, self._order.reading.path, self._url, key, has_ledger=self._order.with_ledger)
         if self._built.reloader is not None:
             self._built.reloader.applies.append(self._take)
         self._admission, app = build_edge(self._built, lambda: not self._server.is_stopping)
@@ -135,8 +125,6 @@ class Serving:
         allow_handles(limits.max_in_flight, limits.max_sockets)
         try:
             await self._built.connect()
-            if self._parent is not None:
-                await self._join_group(self._parent)
             with self._server.hear_signals():
                 await self._server.serve([self._listener])
         except asyncio.CancelledError:
@@ -151,27 +139,19 @@ class Serving:
             watchers=(self._watch,) if self._watch is not None else (),
             address=self._url,
             load=self._order.reading.load,
-            group=self._parent,
         )
 
     def _make_server(self, app: AsgiApp) -> Server:
-        is_alone = self._parent is None
         return Server(
             self._admission,
             app,
             drain_seconds=self._loaded.config.limits.drain_seconds,
             on_ready=self._announce,
             on_stop=self._begin_stop,
-            on_hangup=Hangup(self._built.reloader, self._stop).hear if is_alone else None,
+            on_hangup=Hangup(self._built.reloader, self._stop).hear,
             stop_listening_after_seconds=self._loaded.config.server.stop_listening_after_seconds,
             tls=self._tls,
-            **({} if is_alone else {"stops_on": ()}),
         )
-
-    async def _join_group(self, parent: "ParentLink") -> None:
-        # The signal may have reached the parent too, so it never counts as a second one: only the parent hurries us.
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._stop)
-        await parent.open(self._built, self._stop, self._server.stop)
 
     def _stop(self) -> None:
         if not self._server.is_stopping:  # a closed terminal or stopped group may be noticed twice
@@ -184,34 +164,29 @@ class Serving:
                 self._tls.reload(taken.tls_paths)
             except CertificateUnusable as error:  # the files changed again after they were checked
                 events.config_warned(warning=str(error))
-        if self._record is not None:
-            note_reload(self._record, taken)
+        note_reload(self._record, taken)
 
     def _announce(self) -> None:
         took_ms = (time.perf_counter() - self._order.began) * 1000
-        loaded, parent, built = self._loaded, self._parent, self._built
-        if self._record is not None:
-            note_router(self._record)  # before the ready event: commands that wait for it may ask at once
-            events.server_started(
-                url=self._url, config=loaded.source, targets=len(loaded.targets), simulated=loaded.is_simulated, took_ms=took_ms
-            )
-        if parent is not None:
-            events.worker_started(pid=os.getpid(), took_ms=took_ms)
-            parent.note_ready()
-        built.begin(reports_troubles=parent is None or parent.number == 1)
+        loaded, built = self._loaded, self._built
+        note_router(self._record)  # before the ready event: commands that wait for it may ask at once
+        events.server_started(
+            url=self._url, config=loaded.source, targets=len(loaded.targets), simulated=loaded.is_simulated, took_ms=took_ms
+        )
+        built.begin()
         if not self._admission.speedups.is_plain:
             spawn(asyncio.to_thread(use_large_pages), name="use large pages")  # nobody waits for it
         if self._order.log_file is not None:
             self._rotating = supervise(partial(keep_small, self._order.log_file), name="rotate log")
         away = [say_away(file.path, found.cause) for file in built.house.state.files.values() if (found := file.failing)]
-        for warning in (*loaded.warnings, *away, *warn_of_expiry(loaded)) if parent is None else ():
+        for warning in (*loaded.warnings, *away, *warn_of_expiry(loaded)):
             events.config_warned(warning=warning)
         if self._screen is not None:
             loop = asyncio.get_running_loop()
             self._screen.open(loop, facts_of(self._order, loaded, self._url))
             follow_terminal(self._screen, loop)
             stop_with_terminal(self._stop)
-        elif not self._order.as_json and parent is None:
+        elif not self._order.as_json:
             say(welcome(loaded, self._url))
         if self._watch is not None:
             self._watch.look_at(built.notices, built.house.state.ended_jobs.list_all)
@@ -224,15 +199,11 @@ class Serving:
     async def _close(self) -> None:
         if self._rotating is not None:
             self._rotating.cancel()
-        if self._record is not None:
-            leave_router(self._record)
+        leave_router(self._record)
         await self._built.close()
-        if self._parent is None:
-            events.server_stopped()
+        events.server_stopped()
         if self._screen is not None:
             self._screen.close()
-        elif self._parent is not None:
-            self._parent.send_seen()
 
 
 def _keep_built() -> None:
@@ -292,7 +263,6 @@ def facts_of(order: Order, loaded: LoadedConfig, url: str) -> "Facts":
         init=init_command(),
         is_simulated=loaded.is_simulated,
         second_opinion=loaded.second_opinion,
-        workers=order.count,
         has_page=loaded.config.page,
         ledger_path=str(path or ""),
     )

@@ -76,7 +76,6 @@ def describe(router: Router, key: str = "") -> JsonObject:
         "version": router.version or None,
         "config": str(router.config) if router.config is not None else None,
         "fingerprint": router.fingerprint or None,
-        "workers": {"count": ready.get("workers", 1), "serving": ready.get("serving", 1)},
         "stores": {
             "ledger": str(router.ledger) if router.ledger is not None else None,
             "shared": [*router.shared],
@@ -106,9 +105,8 @@ def _print_none(told: Any, config: str | None) -> None:
 
 def _print(told: Any) -> None:
     """Unknown facts are left out."""
-    workers, jobs, stores = told["workers"], told["jobs"], told["stores"]
+    jobs, stores = told["jobs"], told["stores"]
     since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(told["started_at"])) if told["started_at"] else ""
-    of_all = "" if workers["serving"] == workers["count"] else f", {workers['serving']} of them serve"
     installed = installed_version()
     newer = f"; {installed} is installed: restart the router to use it" if told["version"] not in (None, installed) else ""
     lines = {
@@ -116,7 +114,6 @@ def _print(told: Any) -> None:
         "since": f"{since} ({duration(time.time() - told['started_at'])}), pid {told['pid']}" if since else "",
         "version": f"{told['version']}{newer}" if told["version"] else "",
         "config": f"{told['config'] or BUILT_IN} ({told['fingerprint']})" if told["fingerprint"] else "",
-        "workers": f"{workers['count']}{of_all}",
         "ledger": stores["ledger"] or ("off" if since else ""),
         "shared": ", ".join(stores["shared"]),
         "targets": ", ".join(f"{target['tier']} {name}" for name, target in told["targets"].items()),

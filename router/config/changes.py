@@ -2,14 +2,11 @@
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
-from typing import cast
 
-from msgspec import Struct, structs
+from msgspec import Struct
 from pydantic import BaseModel
 
 from router.config.load import LoadedConfig
-from router.config.models import Config
 from router.config.settings import fields_of
 from router.contract.block import Block
 from router.contract.keys import KeyRing
@@ -19,7 +16,6 @@ FIXED = (
     "server.host",
     "server.port",
     "server.tls",
-    "server.workers",
     "server.stop_listening_after_seconds",
     "limits.drain_seconds",
     "jobs.keep_hours",
@@ -72,17 +68,6 @@ def find_changes(started: LoadedConfig, before: LoadedConfig, after: LoadedConfi
         ),
         needs_restart=tuple(_say_setting(path, first, new) for path in fixed),
     )
-
-
-def keep_fixed(before: LoadedConfig, after: LoadedConfig) -> LoadedConfig:
-    """The new config, with everything that needs a restart unchanged."""
-    config = cast("Config", _keep("", before.config, after.config))
-    if before.folder != after.folder:  # kept paths are relative to the old folder
-        for block, path in (("ledger", before.ledger_path), ("store", before.store_path)):
-            kept = getattr(config, block).model_copy(update={"path": str(path.absolute()) if path is not None else None})
-            config = config.model_copy(update={block: kept})
-    keys = after.keys if (after.keys is None) is (before.keys is None) else before.keys
-    return replace(after, config=config, keys=keys, shared=before.shared)
 
 
 def find_refreshed(before: LoadedConfig, after: LoadedConfig) -> tuple[str, ...]:
@@ -154,15 +139,6 @@ def _walk(block: object, prefix: str) -> Iterator[tuple[str, object]]:
 
 def _settings_of(block: object) -> list[tuple[str, object]]:
     return list(block) if isinstance(block, BaseModel) else [(name, getattr(block, name)) for name in fields_of(type(block))]
-
-
-def _keep(path: str, old: object, new: object) -> object:
-    """Blocks in both configs are compared setting by setting."""
-    if not isinstance(new, BaseModel | Block) or type(old) is not type(new):
-        return old if _is_fixed(path) else new
-    kept = {name: _keep(f"{path}.{name}".lstrip("."), getattr(old, name), value) for name, value in _settings_of(new)}
-    changed = {name: value for name, value in kept.items() if value is not getattr(new, name)}
-    return new.model_copy(update=changed) if isinstance(new, BaseModel) else structs.replace(new, **changed)
 
 
 def _differing(old: Flat, new: Flat) -> list[str]:

@@ -1,7 +1,6 @@
 """The settings of `config.yaml`. Their docstrings are the reference and the schema; unknown keys are refused."""
 
 import shlex
-from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
@@ -68,8 +67,6 @@ class ServerSettings(Settings):
     """0 picks a free one."""
     tls: ServerTlsSettings | None = None
     """Serves HTTPS, not HTTP."""
-    workers: Annotated[int, Field(ge=1, le=256)] | Literal["auto"] = 1
-    """Processes, each with its own `limits`; `auto`: one per core. Several need the extra `shared` and Valkey or Redis."""
     stop_listening_after_seconds: float = Field(default=0.0, ge=0, le=600)
     """How long a stop still takes connections."""
 

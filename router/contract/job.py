@@ -40,7 +40,7 @@ class JobTerms(Block, frozen=True):
     """Background work: requests with `background: true` (`jobs:`)."""
 
     most_running: Annotated[int, Field(ge=1, le=1_000)] = 8
-    """Jobs running at once in a worker. Agents don't count."""
+    """Jobs running at once. Agents don't count."""
     most_for_a_caller: Annotated[int, Field(ge=1, le=1_000)] = 2
     """Of one caller. Agents count, and never wait."""
     most_queued: Annotated[int, Field(ge=1, le=100_000)] = 200

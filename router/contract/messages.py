@@ -104,7 +104,7 @@ class Messages(Protocol):
 
     @property
     def routers(self) -> int:
-        """Including this one. Workers of one router count as one."""
+        """Including this one."""
         ...
 
     @property

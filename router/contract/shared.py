@@ -4,11 +4,10 @@ import re
 from enum import StrEnum
 from typing import Annotated, Self
 
-from msgspec import Struct
 from msgspec.structs import replace
 from pydantic import AfterValidator, Field, ValidatorFunctionWrapHandler, WrapValidator
 
-from router.contract.block import ELSEWHERE, Block
+from router.contract.block import Block
 from router.contract.secret import Secret
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
@@ -71,7 +70,7 @@ class PostgresTerms(_StoreTerms, frozen=True):
     timeout_ms: Annotated[int, Field(ge=50, le=60_000)] = 500
     """For a statement or a connection."""
     connections: Annotated[int, Field(ge=2, le=100)] = 4
-    """Of each worker at most, and one that copies the ledger."""
+    """Of each router at most, and one that copies the ledger."""
 
     # One connection listens for jobs, and one copies the ledger. Jobs and responses share the others equally.
 
@@ -84,13 +83,6 @@ class PostgresTerms(_StoreTerms, frozen=True):
     def for_responses(self) -> "PostgresTerms":
         """Terms for responses, without a listening connection."""
         return replace(self, connections=(self.connections + 1) // 2)
-
-
-class Origin(Struct, frozen=True):
-    """The writer of a ledger row: a router's name, and its worker's number if it has several."""
-
-    replica: str
-    worker: int | None = None
 
 
 class SharedTerms(Block, frozen=True):
@@ -106,12 +98,3 @@ class SharedTerms(Block, frozen=True):
     """As env:NAME: 32 bytes or more, equal on all routers."""
     on_store_outage: OnStoreOutage = OnStoreOutage.SHARE
     """Limits without Valkey: `share` (its part), `stop` (none), `open` (by itself)."""
-    worker: Annotated[int, ELSEWHERE] = 0
-    """Which of the workers of one machine this is, from 1; 0 where a router is one process. `replica` ends with it then."""
-
-    @property
-    def origin(self) -> Origin:
-        """The router's name is shared by all its workers."""
-        if not self.worker:
-            return Origin(self.replica)
-        return Origin(self.replica.removesuffix(f".{self.worker}"), self.worker)

@@ -32,7 +32,7 @@ class TraceTerms(NamedTuple):
     """The provider of each target's model, in OpenTelemetry's words."""
     routes: Mapping[tuple[Dialect, Operation], TracedRoute]
     instance: str
-    """This router among several, with the number of its worker."""
+    """This router among several."""
     scheme: str
     """Of this router's own address: `http` or `https`."""
 

@@ -6,7 +6,6 @@ import ipaddress
 import os
 import signal
 import socket
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -74,16 +73,16 @@ def bind(host: str, port: int, *, needs_keys: bool = False) -> socket.socket:
     return listener
 
 
-def open_listeners(host: str, port: int, count: int, *, needs_keys: bool = False) -> list[socket.socket]:
-    """The socket that a service manager passes, or our own: one for each worker, or one for all. Raises `CannotListen`."""
+def open_listener(host: str, port: int, *, needs_keys: bool = False) -> socket.socket:
+    """The socket that a service manager passes, or our own. Raises `CannotListen`."""
     if (passed := _take_passed(needs_keys=needs_keys)) is not None:
         with contextlib.suppress(OSError):
             named = [found[4][:2] for found in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
             if (at := passed.getsockname()[:2]) not in named:
                 where = "{}:{}, and the config names {}:{}".format(*at, host, port)
                 events.config_warned(warning=f"the service listens on {where}; tandem service install changes the service")
-        return [passed]
-    return bind_several(host, port, count, needs_keys=needs_keys) if count > 1 else [bind(host, port, needs_keys=needs_keys)]
+        return passed
+    return bind(host, port, needs_keys=needs_keys)
 
 
 def _take_passed(*, needs_keys: bool) -> socket.socket | None:
@@ -104,36 +103,6 @@ def _take_passed(*, needs_keys: bool) -> socket.socket | None:
     return passed
 
 
-def can_balance() -> bool:
-    """Whether sockets with one address share connections. macOS gives all of them to the last one."""
-    return sys.platform == "linux"
-
-
-def bind_several(host: str, port: int, count: int, *, needs_keys: bool = False) -> list[socket.socket]:
-    """Sockets with one address, or one shared where the system cannot balance. Raises `CannotListen`."""
-    first = bind(host, port, needs_keys=needs_keys)
-    if not can_balance():
-        return [first]
-    # The first is bound without SO_REUSEPORT to learn whether the address is free: with it, another router of the user could
-    # share the address.
-    family, address = first.family, first.getsockname()
-    first.close()
-    listeners: list[socket.socket] = []
-    try:
-        for _ in range(count):
-            listeners.append(listener := socket.socket(family, socket.SOCK_STREAM))
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-            listener.bind(address)
-            listener.listen(BACKLOG)
-            listener.setblocking(False)
-    except OSError as error:  # another program was faster
-        for listener in listeners:
-            listener.close()
-        raise CannotListen(f"cannot listen on {host}:{address[1]}: {error.strerror}\n  hint: try --port 4001") from error
-    return listeners
-
-
 class Server:
     """Listens, ticks, and stops in stages."""
 
@@ -148,14 +117,13 @@ class Server:
         on_hangup: Callable[[], None] | None = None,
         stop_listening_after_seconds: float = 0.0,
         tls: TlsFiles | None = None,
-        stops_on: Sequence[signal.Signals] = (signal.SIGINT, signal.SIGTERM),
     ) -> None:
         """`on_hangup` handles SIGHUP, which otherwise stops the server."""
         self._admission, self._app, self._outbox = admission, app, admission.speedups.new_outbox()
         self._memory = MemoryWatch(admission)
         self._drain_seconds, self._listens_seconds = drain_seconds, stop_listening_after_seconds
         self._on_ready, self._on_stop, self._on_hangup = on_ready, on_stop, on_hangup
-        self._tls, self._stops_on = tls, stops_on
+        self._tls = tls
         self._asked, self._is_pressed = asyncio.Event(), False
         self.listeners: list[Listener] = []
         self.connections: set[Any] = set()
@@ -272,7 +240,7 @@ class Server:
     @contextlib.contextmanager
     def hear_signals(self) -> Iterator[None]:
         """Stop on SIGINT, SIGTERM or SIGHUP (at once on a second one), then return, to flush the ledger and exit 0."""
-        loop, numbers = asyncio.get_running_loop(), [*self._stops_on]
+        loop, numbers = asyncio.get_running_loop(), [signal.SIGINT, signal.SIGTERM]
         if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # respect `nohup`
             numbers.append(signal.SIGHUP)
         for number in numbers:

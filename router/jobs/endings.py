@@ -1,6 +1,6 @@
 """Ends that no owner of a job brings about: attempts whose owner is gone, and jobs whose key was revoked or has expired.
 
-Jobs that run at other workers or routers are stopped there: each looks at its own keys.
+Jobs that run at other routers are stopped there: each looks at its own keys.
 """
 
 import asyncio

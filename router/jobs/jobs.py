@@ -189,17 +189,12 @@ class Jobs(JobObserver):
             await asyncio.sleep(COME_BACK_SECONDS)
 
 
-async def read_figures(jobs: Jobs, *, with_all: bool = True) -> dict[str, Samples]:
-    """How many jobs wait and run, how those of this process ended, and how many events no webhook took.
-
-    Without `with_all` only what is this process's own: of several workers, one is enough to count what they share.
-    """
+async def read_figures(jobs: Jobs) -> dict[str, Samples]:
+    """How many jobs wait and run, how those of this process ended, and how many events no webhook took."""
     if jobs.store is None:
         return {}
     ended = jobs.ended.counts
     found: dict[str, Samples] = {"tandem_jobs_ended_total": {(str(state),): ended[state] for state in sorted(FINAL)}}
-    if not with_all:
-        return found
     try:
         found["tandem_jobs"] = {(str(state),): await _count(jobs.store, state) for state in (JobState.QUEUED, JobState.RUNNING)}
         found["tandem_webhooks_dead"] = {(): len(await jobs.store.list_dead())}

@@ -33,7 +33,6 @@ class Facts:
     is_simulated: bool
     second_opinion: str = ""
     """Who receives people's words besides the serving targets; empty if none."""
-    workers: int = 1
     has_page: bool = True
     ledger_path: str = ""
     """Where the last line's sums are read; empty without a ledger."""
@@ -45,8 +44,7 @@ def write_head(facts: Facts, columns: int, style: Style) -> list[str]:
     tiers = [f"{tier}  {', '.join(name for of, name in facts.targets if of is tier) or 'none'}" for tier in Tier]
     lines = _flow(address, columns, style)
     lines[0] = lines[0].replace(address[0], style.paint(address[0], BOLD), 1)
-    workers = [f"{facts.workers} workers"] if facts.workers > 1 else []
-    lines += _flow([*tiers, facts.preference, *workers, f"ledger {facts.ledger}"], columns, style)
+    lines += _flow([*tiers, facts.preference, f"ledger {facts.ledger}"], columns, style)
     if facts.is_simulated:
         lines += _flow(["No model is configured: simulated tiers answer.", f"Your own: {facts.init}"], columns, style)
     if facts.second_opinion:

@@ -106,8 +106,8 @@ class JobQuestions(ABC):
     _schema = ""
     """Prefix of table names."""
 
-    def __init__(self, watches: Watches | None = None) -> None:
-        self._watches, self._observer, self._turns = watches or Watches(), JobObserver(), Turns()
+    def __init__(self) -> None:
+        self._watches, self._observer, self._turns = Watches(), JobObserver(), Turns()
 
     def observe(self, observer: JobObserver) -> None:
         self._observer = observer

@@ -12,7 +12,6 @@ from router.contract.shared import SharedTerms, ValkeyTerms
 from router.contract.stores import SharedUnusable, StoreUnusable
 from router.stores.memory.responses import MemoryResponses
 from router.stores.responses import Responses
-from router.stores.watches import Watches
 from router.telemetry import events
 
 if TYPE_CHECKING:
@@ -137,15 +136,6 @@ class Shared:
         """Called once the ledger is no longer written."""
         if self.forwarder is not None:
             await self.forwarder.close()
-
-    def watch_jobs(self) -> Watches:
-        """Includes workers that share the job file."""
-        watches = Watches()
-        if self.link is not None and self.terms.worker:
-            from router.stores.valkey.messages import Channel  # only workers need it
-
-            watches.publish = Channel(self.link, "p", "jobs", take=watches.take, on_missed=watches.note_all).publish
-        return watches
 
     async def close(self) -> None:
         if self._allowance is not None:

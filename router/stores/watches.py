@@ -3,19 +3,14 @@
 import asyncio
 import contextlib
 from collections import defaultdict
-from collections.abc import Callable
 
 STOP = "stop"
-_ANY = "*"
-"""A job may be claimable. No id has this form."""
 
 
 class Watches:
-    """All watches of jobs in this process, fed by the workers that share its job file. Used by one thread."""
+    """All watches of jobs in this process. Used by one thread."""
 
     def __init__(self) -> None:
-        self.publish: Callable[[str], None] = lambda message: None
-        """Sends notes to this router's other workers."""
         self._events: defaultdict[str | None, set[asyncio.Event]] = defaultdict(set)
 
     def watch(self, job_id: str | None, *, for_owner: bool = False) -> "Watch":
@@ -27,15 +22,6 @@ class Watches:
 
     def note(self, job_id: str | None) -> None:
         """Report a change of a job; None: one may be claimable."""
-        self._wake(job_id)
-        self.publish(_ANY if job_id is None else job_id)
-
-    def take(self, message: bytes) -> None:
-        """Wake watches for a worker's note. Its own notes come back too, harmlessly."""
-        text = message.decode("utf-8", "replace")
-        self._wake(None if text == _ANY else text)
-
-    def _wake(self, job_id: str | None) -> None:
         for event in self._events.get(job_id, ()):
             event.set()
 

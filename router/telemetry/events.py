@@ -90,16 +90,6 @@ def set_up_logging(*, as_json: bool, note: Note | None = None, refused: Callable
     )
 
 
-def name_worker(number: int) -> None:
-    """Have the events of this process name the worker that it is."""
-
-    def add_worker(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-        event.setdefault("worker", number)
-        return event
-
-    structlog.configure(processors=[add_worker, *structlog.get_config()["processors"]])
-
-
 def _to_json(_: Any, __: str, event: MutableMapping[str, Any]) -> bytes:
     return orjson.dumps(dict(event), default=str)
 
@@ -134,30 +124,10 @@ def together() -> Iterator[None]:
             _LineWriter().msg(b"\n".join(lines))
 
 
-def server_started(*, url: str, config: str, targets: int, simulated: bool, took_ms: float, workers: int = 1) -> None:
+def server_started(*, url: str, config: str, targets: int, simulated: bool, took_ms: float) -> None:
     """The router is listening."""
-    more, took = {"workers": workers} if workers > 1 else {}, round(took_ms, 1)
-    _log.info("server.started", url=url, config=config, targets=targets, simulated=simulated, took_ms=took, **more)
-
-
-def worker_started(*, pid: int, took_ms: float) -> None:
-    """A worker serves."""
-    _log.info("worker.started", pid=pid, took_ms=round(took_ms, 1))
-
-
-def worker_ended(*, worker: int, pid: int, reason: str) -> None:
-    """A worker ended unexpectedly and is replaced."""
-    _log.error("worker.ended", worker=worker, pid=pid, reason=reason)
-
-
-def valkey_restarted() -> None:
-    """The workers' Valkey server was restarted, empty."""
-    _log.error("valkey.restarted")
-
-
-def valkey_failed(*, reason: str) -> None:
-    """The workers' Valkey server cannot start."""
-    _log.error("valkey.failed", reason=reason)
+    took = round(took_ms, 1)
+    _log.info("server.started", url=url, config=config, targets=targets, simulated=simulated, took_ms=took)
 
 
 def server_stopping(*, running: int, sockets: int, listens_seconds: float, drain_seconds: float) -> None:

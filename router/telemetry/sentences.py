@@ -65,10 +65,6 @@ _SENTENCES: Mapping[str, str | Callable[[Fields], str]] = {
     "server.started": "",
     "server.stopping": "stopping",
     "server.stopped": "stopped",
-    "worker.started": "",
-    "worker.ended": "worker {worker} ended ({reason}); another takes its place",
-    "valkey.restarted": "the Valkey server of the workers ended and was started again; the sessions that it held are lost",
-    "valkey.failed": "the Valkey server of the workers cannot be started again ({reason}); they serve without it until it can",
     "config.warned": "{warning}",
     "config.reloaded": _say_reloaded,
     "config.kept": lambda fields: _join(

@@ -32,7 +32,6 @@ from router.decide.opinions import Offsets, Rules
 from router.dialects.histories import Histories
 from router.dispatch.dispatch import Dispatcher
 from router.dispatch.outgoing import Reachable
-from router.edge.control.panel import Group
 from router.house import House
 from router.jobs.jobs import Jobs
 from router.limits.budgets import Budgets, Terms
@@ -111,20 +110,18 @@ def build_house(
     watchers: tuple[Observer, ...] = (),
     address: str = "",
     load: Callable[[], LoadedConfig] | None = None,
-    group: Group | None = None,
 ) -> Built:
     """Build everything that a request passes. `watchers` observe it last. If a part fails, the others are closed.
 
     `address` is where the router will listen: another one that is started on the same ledger is told so, and refused. `load`
-    reads the config again, for a reload. `group` is the workers that this router is one of.
+    reads the config again, for a reload.
     """
     closing = AsyncExitStack()
     try:
-        own = group.own_key if group is not None else make_key(OWN_ID)
+        own = make_key(OWN_ID)
         state = build_state(loaded, closing, on_disk=with_ledger, watchers=watchers, address=address)
         state = structs.replace(state, own_key=Key(own.id, LOCAL, own.digest))
-        watches = state.shared.watch_jobs() if state.shared is not None else None
-        jobs = open_jobs(loaded, address, state.ended_jobs, state.files, on_disk=with_ledger, watches=watches)
+        jobs = open_jobs(loaded, address, state.ended_jobs, state.files, on_disk=with_ledger)
         closing.push_async_callback(jobs.close)
         build = partial(build_plan, state=state, keep_job=lambda *told: jobs.keep(house, *told))
         house: House = House(build(loaded), state, accept_job=jobs.accept)
@@ -150,7 +147,7 @@ def build_house(
     if reloader is not None:
         reloader.applies.append(follow)
     ledger, others = loaded.ledger_path if with_ledger else None, show_others(state)
-    return Built(house, ledger, own.text, reloader, notices, alerts, others, jobs, keys, secrets, table, closing, group)
+    return Built(house, ledger, own.text, reloader, notices, alerts, others, jobs, keys, secrets, table, closing)
 
 
 def _follow(state: State, jobs: Jobs, alerts: Alerts, loaded: LoadedConfig) -> None:

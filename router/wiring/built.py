@@ -18,7 +18,6 @@ from router.contract.target import WorkRatio
 from router.decide.opinions import Rules
 from router.decide.ratios import learn_failures, learn_ratios
 from router.dispatch.live.past import Paces, sum_up
-from router.edge.control.panel import Group
 from router.house import House
 from router.jobs.jobs import Jobs
 from router.loop.memory import trim
@@ -62,8 +61,6 @@ class Built(Struct, frozen=True):
     """Takes a personal table that could not be read, once it can be."""
     closing: AsyncExitStack = field(default_factory=AsyncExitStack)
     """Closes what was opened, the last part first."""
-    group: Group | None = None
-    """The workers that this router is one of; None where it is alone."""
     _tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
     async def connect(self) -> None:
@@ -71,11 +68,8 @@ class Built(Struct, frozen=True):
         if self.house.state.shared is not None:
             await self.house.state.shared.connect()
 
-    def begin(self, *, reports_troubles: bool = True) -> None:
-        """Begin what is done around requests, now that they are served.
-
-        One of several workers reports troubles: each of them would send the same word.
-        """
+    def begin(self) -> None:
+        """Begin what is done around requests, now that they are served."""
         self.warm()
         self.watch_loop()
         self.resume_jobs()
@@ -85,8 +79,7 @@ class Built(Struct, frozen=True):
             self._tasks.append(supervise(self.secret_watch.watch, name="watch secrets"))
         if self.ledger_path is not None:
             self._tasks.append(supervise(self.keep_learning, name="learn"))
-        if reports_troubles:
-            self._tasks.append(supervise(self.watch_troubles, name="watch troubles"))
+        self._tasks.append(supervise(self.watch_troubles, name="watch troubles"))
 
     def warm(self) -> None:
         """Let adapters load what is costly to load."""

@@ -1,13 +1,12 @@
 """The panels of the control plane: which there are, and what each of them reads. And the edge, which serves them."""
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
 from router.contract.caller import Caller
 from router.contract.keys import rights_of
-from router.contract.request import JsonObject
 from router.contract.rights import Rights
 from router.contract.target import Price
 from router.edge.admission import Admission
@@ -69,8 +68,8 @@ def list_panels(built: Built, is_ready: Callable[[], bool], admission: Admission
         Past(ledger, state.entries),
         Responses(house, built.jobs),
         OutsideJobs(house, built.jobs, lambda: admission.limits),
-        Reload(_find_reload(built)),
-        RevokedWork(_find_look(built)),
+        Reload(built.reloader.answer if built.reloader is not None else None),
+        RevokedWork(built.key_watch.answer if built.key_watch is not None else None),
         Login(admission),
         Race(admission),
         Wrong(built.ledger_path, state.entries, lambda: admission.limits),
@@ -78,7 +77,7 @@ def list_panels(built: Built, is_ready: Callable[[], bool], admission: Admission
 
 
 def _build_health(built: Built, is_ready: Callable[[], bool]) -> Health:
-    return Health(is_ready, built.group, built.notices)
+    return Health(is_ready, built.notices)
 
 
 def build_looks(built: Built, *, in_groups: bool = False) -> "Looks | None":
@@ -93,31 +92,10 @@ def build_looks(built: Built, *, in_groups: bool = False) -> "Looks | None":
 
 
 def build_figures(built: Built, looks: "Looks | None") -> "Figures":
-    """What `/metrics` shows of this process. Of what all workers share, the first shows it alone."""
+    """What `/metrics` shows."""
     from router.edge.control.metrics import Figures
 
-    is_first = built.group is None or built.group.number == 1
-    return Figures(
-        built.house,
-        looks if is_first else None,
-        jobs=partial(read_figures, built.jobs, with_all=is_first),
-        group=built.group,
-        find_usable=built.find_usable,
-    )
-
-
-def _find_reload(built: Built) -> Callable[[], Awaitable[JsonObject]] | None:
-    """What takes the config again, in all workers where there are several."""
-    if built.reloader is None:
-        return None
-    return built.group.reload if built.group is not None else built.reloader.answer
-
-
-def _find_look(built: Built) -> Callable[[], Awaitable[JsonObject]] | None:
-    """What looks at the key file, in all workers where there are several."""
-    if built.key_watch is None:
-        return None
-    return built.group.look_at_keys if built.group is not None else built.key_watch.answer
+    return Figures(built.house, looks, jobs=partial(read_figures, built.jobs), find_usable=built.find_usable)
 
 
 def _find_price(house: House, name: str) -> Price | None:

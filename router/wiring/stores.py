@@ -1,7 +1,6 @@
 """Opens the stores that a config asks for. Which ones those are is decided here and nowhere else."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -25,12 +24,10 @@ from router.stores.shared import Shared, say_missing
 from router.stores.sqlite.entries import SqliteEntries
 from router.stores.sqlite.files import StoreUnwritable, check_place
 from router.stores.sqlite.lock import StoreInUse
-from router.stores.sqlite.migrate import OwnFile
 from router.stores.sqlite.responses import SqliteResponses
 from router.stores.sqlite.schemas import JOBS, LEDGER, RESPONSES
 from router.stores.sqlite.sessions import SqliteSessions
 from router.stores.sqlite.writer import SqliteWriter
-from router.stores.watches import Watches
 from router.telemetry import events
 
 if TYPE_CHECKING:
@@ -70,7 +67,7 @@ def keep_entries(loaded: LoadedConfig, ledger: SqliteWriter | None) -> EntryStor
         keeps_places=kept.keep_word_hashes,
         explain=explain_row,
         fold=_fold,
-        origin=shared.origin if shared is not None else None,
+        replica=shared.replica if shared is not None else None,
         is_forwarded=loaded.shared_postgres is not None,
     )
 
@@ -94,14 +91,11 @@ def open_responses(
     return shared.share_responses(own, disk) if shared is not None else Responses(own)
 
 
-def open_jobs(
-    loaded: LoadedConfig, address: str, ended: EndedJobs, files: Files, *, on_disk: bool, watches: Watches | None = None
-) -> Jobs:
+def open_jobs(loaded: LoadedConfig, address: str, ended: EndedJobs, files: Files, *, on_disk: bool) -> Jobs:
     """The store of background work: in a shared database, else next to the ledger, or in memory where no ledger is kept.
 
     It is opened with the first job, or now where other routers or an earlier one may have left some: then this raises
-    `StoreUnusable` if it is damaged. A file that another router uses is left to it. `watches` are those of workers that share
-    the file.
+    `StoreUnusable` if it is damaged. A file that another router uses is left to it.
     """
     keep_seconds, postgres = loaded.config.jobs.keep_hours * 3_600, loaded.shared_postgres
     if postgres is not None:
@@ -110,7 +104,7 @@ def open_jobs(
     if not on_disk or loaded.ledger_path is None:
         return Jobs(partial(keep_in_memory, keep_seconds), ended)
     path = loaded.ledger_path.with_name(JOBS_FILE)
-    jobs = Jobs(partial(_make_on_disk, path, keep_seconds, address, watches, files), ended)
+    jobs = Jobs(partial(_make_on_disk, path, keep_seconds, address, files), ended)
     if _may_exist(path):
         try:
             jobs.open_now()
@@ -141,7 +135,7 @@ def _make_on_postgres(terms: PostgresTerms, keep_seconds: float) -> JobStore:
         raise SharedUnusable(f"shared.postgres: {error}") from error
 
 
-def _make_on_disk(path: Path, keep_seconds: float, address: str, watches: Watches | None, files: Files) -> JobStore:
+def _make_on_disk(path: Path, keep_seconds: float, address: str, files: Files) -> JobStore:
     from router.stores.sqlite.jobs import LOCK_SECONDS, LOOK_SECONDS, SqliteJobs
 
     writer = SqliteWriter(
@@ -153,28 +147,7 @@ def _make_on_disk(path: Path, keep_seconds: float, address: str, watches: Watche
         address=address,
     )
     files["jobs"] = writer
-    return SqliteJobs(writer, keep_seconds=keep_seconds, watches=watches)
-
-
-def hold_files(loaded: LoadedConfig, address: str, stack: ExitStack) -> list[StoreUnwritable]:
-    """Take and migrate the files that workers write to, once for all of them. `stack` releases them.
-
-    Returns why the disk does not allow it now for some: workers try again, each for itself. Raises `StoreUnusable`, as opening
-    them does.
-    """
-    ledger, has_own_jobs = loaded.ledger_path, loaded.shared_postgres is None
-    jobs = ledger.with_name(JOBS_FILE) if ledger is not None and has_own_jobs else None
-    away: list[StoreUnwritable] = []
-    for path, migrations in ((ledger, LEDGER), (loaded.store_path, RESPONSES), (jobs, JOBS)):
-        if path is None:
-            continue
-        stack.callback((own := OwnFile(path, migrations, address)).release)
-        try:
-            with suppress(*((StoreInUse,) if path is jobs else ())):  # left to the router that uses it
-                own.hold_for_workers()
-        except StoreUnwritable as error:
-            away.append(error)
-    return away
+    return SqliteJobs(writer, keep_seconds=keep_seconds)
 
 
 def read_spending(ledger: SqliteWriter, span: Span) -> Mapping[str, int]:

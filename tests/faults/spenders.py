@@ -17,7 +17,7 @@ import yaml
 from websockets.exceptions import WebSocketException
 
 from router.contract.keys import NewKey
-from tests.router.cli.workers.group import group_of
+from tests.faults.test_ledger_kills import serving
 from tests.tools.http import call, request_bytes
 from tests.tools.keyed import write_keys
 from tests.tools.sockets import TERMINAL, open_socket
@@ -400,8 +400,8 @@ class Caller:
             wish.move(has_left=True)
 
 
-async def spend(folder: Path, count: int, *, workers: int, first_seed: int = 0, at_once: int = 8) -> list[History]:
-    """Act this many histories out against a router of its own processes."""
+async def spend(folder: Path, count: int, *, first_seed: int = 0, at_once: int = 8) -> list[History]:
+    """Act this many histories out against a router of its own process."""
     rights = {}
     for number in range(count):
         budget = imagine(number, None, first_seed + number).budget
@@ -411,7 +411,8 @@ async def spend(folder: Path, count: int, *, workers: int, first_seed: int = 0, 
     upstream.scripts = [spenders.answer]
     await upstream.start()
     try:
-        async with group_of(workers, folder, _config(upstream.base_url), "--log", "json") as group:
+        (folder / "config.yaml").write_text(_config(upstream.base_url))
+        async with serving(folder, 0) as (_, port):
             histories = [imagine(number, keys[f"caller-{number}"], first_seed + number) for number in range(count)]
             spenders.histories = {history.number: history for history in histories}
             left = iter(histories)
@@ -420,7 +421,7 @@ async def spend(folder: Path, count: int, *, workers: int, first_seed: int = 0, 
                 for history in left:
                     if count > 1 and history.number == count // 2:
                         _revoke(folder, every=10)
-                    await Caller(history, group.port).act()
+                    await Caller(history, port).act()
 
             await asyncio.gather(*(act() for _ in range(at_once)))
     finally:

@@ -1,4 +1,4 @@
-"""Keys that are revoked while their jobs wait and run, at one router, in several workers, and at another router."""
+"""Keys that are revoked while their jobs wait and run, at one router and at another router."""
 
 import asyncio
 import contextlib
@@ -13,13 +13,11 @@ import yaml
 from websockets.exceptions import ConnectionClosed
 
 from router.contract.stores import StoreUnusable
-from tests.router.cli.workers.group import group_of
 from tests.tools.background import SPEECH, ask, poll, speak_in_steps
 from tests.tools.http import call, request_bytes
 from tests.tools.keyed import KEYS, Callers
 from tests.tools.running import Running, one_dialect, running
 from tests.tools.sockets import open_socket
-from tests.tools.valkey import find_server
 from tests.tools.waiting import later, until
 
 pytestmark = pytest.mark.wire
@@ -230,23 +228,6 @@ async def revoke(folder: Path, name: str) -> str:
     variables = {**os.environ, "XDG_STATE_HOME": str(folder / "state")}
     process = await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.PIPE, env=variables)
     return (await process.communicate())[1].decode()
-
-
-@pytest.mark.stores
-@pytest.mark.skipif(find_server() is None, reason="no Valkey or Redis server on this machine")
-async def test_the_command_says_what_was_ended_in_all_workers(callers, tmp_path, upstream, steps):
-    async with group_of(2, tmp_path, one_dialect("chat", upstream.base_url, extra=ONE_AT_ONCE)) as group:
-        await begin(group.port, callers["eve"], 4)
-        await until(lambda: len(upstream.seen) == 1)
-        async with contextlib.AsyncExitStack() as stack:
-            for _ in range(4):  # of one address, so that each worker is likely to have some
-                await stack.enter_async_context(open_socket(group.port, **callers["eve"]))
-            said = await revoke(tmp_path, "eve")
-        await until(lambda: states_in(tmp_path) == ["cancelled"] * 4)
-
-        assert "refuses it now: 3 waiting jobs cancelled, 1 running job stopped, 4 sockets closed." in said
-        assert [error for _, error in read_jobs(tmp_path).values()] == [REVOKED] * 4
-        assert len(upstream.seen) == 1
 
 
 async def test_the_command_says_how_many_jobs_are_on_disk_where_no_router_runs(callers, tmp_path, upstream, steps):

@@ -2,7 +2,7 @@
 
 `python -m tests.faults.test_rolling_restart 60 100` restarts three routers for 60 seconds under 100 requests a second: sessions
 and chains of responses that wander, WebSockets, streams of a few seconds, and `Idempotency-Key`s. It prints what failed.
-`--workers 2` restarts whole groups of workers. `--passive` has the balancer ask nobody whether it is ready, as nginx does not.
+`--passive` has the balancer ask nobody whether it is ready, as nginx does not.
 """
 
 import argparse
@@ -55,7 +55,6 @@ class Order:
     probe_seconds: float | None
     """How often the balancer asks for `/readyz`; None: never."""
     routers: int = 3
-    workers: int = 1
     least_restarts: int = 3
 
 
@@ -229,7 +228,7 @@ async def roll(folder: Path, order: Order, valkey: ValkeyServer, postgres: Postg
     async with hosts_of(trial, order.stream_seconds) as (hosts, addresses):
         config = wandering.CONFIG.format(*addresses)
         config += f"shared: {{{VALKEY}, {POSTGRES}, secret: env:TANDEM_SHARED_SECRET}}\n"
-        config += f"server: {{workers: {order.workers}, stop_listening_after_seconds: {order.listens_seconds}}}\n"
+        config += f"server: {{stop_listening_after_seconds: {order.listens_seconds}}}\n"
         config += f"limits: {{drain_seconds: {order.drain_seconds}}}\n"
         async with routers_of(order.routers, folder, config, variables) as routers:
             async with balancer_of([router.port for router in routers], order.probe_seconds) as balancer:
@@ -281,7 +280,6 @@ if __name__ == "__main__":
     parser.add_argument("seconds", type=float, nargs="?", default=60.0)
     parser.add_argument("rate", type=float, nargs="?", default=100.0, help="requests a second")
     parser.add_argument("--routers", type=int, default=3)
-    parser.add_argument("--workers", type=int, default=1, help="of each router")
     parser.add_argument("--listens", type=float, default=5.0, help="server.stop_listening_after_seconds")
     parser.add_argument("--drain", type=float, default=30.0, help="limits.drain_seconds")
     parser.add_argument("--stream", type=float, default=3.0, help="how many seconds a slow stream takes")
@@ -290,4 +288,4 @@ if __name__ == "__main__":
     asked = parser.parse_args()
     probe = None if asked.passive else asked.probe
     times = (asked.listens, asked.drain, asked.stream, probe)
-    sys.exit(asyncio.run(_report(Order(asked.seconds, asked.rate, *times, asked.routers, asked.workers))))
+    sys.exit(asyncio.run(_report(Order(asked.seconds, asked.rate, *times, asked.routers))))

@@ -10,15 +10,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from textwrap import wrap
 
-from router.cli import Ended
 from router.cli.common import command_name, init_command, path_of, readable, url_in_use, usual_url
 from router.cli.key_rights import write_moment
 from router.cli.refused import explain
 from router.cli.routers import all_routers, find_at, is_tandem
 from router.cli.setup.facts import open_store, read_facts, shell_here
 from router.cli.tables import columns_here
-from router.cli.workers import count_workers
-from router.cli.workers.group import find_server
 from router.config.certificate import read_certificate
 from router.config.faults import Fault
 from router.config.folders import NoHome, state_folder
@@ -119,7 +116,6 @@ def look_around(loaded: LoadedConfig, *, in_full: bool) -> list[Finding]:
     return [
         *findings,
         look_at_port(loaded),
-        *look_at_workers(loaded),
         *look_at_certificate(loaded, time.time()),
         *look_at_clients(loaded),
         *look_at_files(loaded, in_full=in_full),
@@ -183,16 +179,6 @@ def _look_at_router(loaded: LoadedConfig, url: str) -> Finding:
     if router.fingerprint != loaded.fingerprint:
         return Finding("port", WARN, f"{text} with this config as it was before", f"{command_name()} reload")
     return Finding("port", GOOD, f"{text} with this config")
-
-
-def look_at_workers(loaded: LoadedConfig) -> list[Finding]:
-    if (count := count_workers(loaded.config.server.workers)) == 1:
-        return []
-    try:
-        find_server(loaded)
-    except Ended as end:
-        return [refuse("workers", end.text)]
-    return [Finding("workers", GOOD, f"{count} workers")]
 
 
 def look_at_certificate(loaded: LoadedConfig, now: float) -> list[Finding]:

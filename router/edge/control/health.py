@@ -6,7 +6,7 @@ from typing import cast
 from router.contract.notices import Notices
 from router.dialects.headers import id_headers
 from router.edge.admission import report_fault
-from router.edge.control.panel import Answer, Asked, Group, Page, as_json
+from router.edge.control.panel import Answer, Asked, Page, as_json
 from router.edge.http.asgi import App, Receive, Scope, Send, body_pieces
 
 _PROBED = ("GET", "HEAD")
@@ -15,8 +15,8 @@ _PROBED = ("GET", "HEAD")
 class Health:
     """Answers probes."""
 
-    def __init__(self, is_ready: Callable[[], bool], group: Group | None = None, notices: Notices = tuple) -> None:
-        self._is_ready, self._group, self._notices = is_ready, group, notices
+    def __init__(self, is_ready: Callable[[], bool], notices: Notices = tuple) -> None:
+        self._is_ready, self._notices = is_ready, notices
         self.pages = (
             Page("/healthz", self._live),
             Page("/readyz", self._ready),
@@ -27,17 +27,11 @@ class Health:
         return as_json({"status": "ok"})
 
     async def _ready(self, _: Asked) -> Answer:
-        """Of several workers each answers for all: a balancer that asks reaches any of them.
-
-        A router without a disk stays ready, and says what is away: requests are served.
-        """
-        more = self._group.describe() if self._group is not None else {}
+        """A router without a disk stays ready, and says what is away: requests are served."""
         if not self._is_ready():
-            return as_json({"status": "stopping", **more}, 503)
-        if self._group is not None and not self._group.is_ready:
-            return as_json({"status": "starting", **more}, 503)
+            return as_json({"status": "stopping"}, 503)
         away = [notice.text for notice in self._notices() if notice.kind.is_of_store]
-        return as_json({"status": "ready", **({"away": away} if away else {}), **more})
+        return as_json({"status": "ready", **({"away": away} if away else {})})
 
     async def _hello(self, _: Asked) -> Answer:
         return as_json({"message": "hello"})

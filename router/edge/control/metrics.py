@@ -12,7 +12,7 @@ from router.contract.errors import NotFound, NotPermitted, TandemError
 from router.contract.exchange import Part
 from router.contract.request import JsonObject
 from router.contract.stores import StoreUnusable
-from router.edge.control.panel import Answer, Asked, Group, Page
+from router.edge.control.panel import Answer, Asked, Page
 from router.edge.control.savings import SINCE_START_SECONDS, Looks
 from router.edge.routes import METRICS
 from router.edge.shedding import read_resident_bytes
@@ -36,11 +36,10 @@ class Figures:
         house: House,
         looks: Looks | None = None,
         jobs: ReadJobs | None = None,
-        group: Group | None = None,
         find_usable: Callable[[], Mapping[str, bool]] = dict,
     ) -> None:
         """`find_usable` returns which of this router's own stores can be used now."""
-        self._house, self._looks, self._jobs, self._group = house, looks, jobs, group
+        self._house, self._looks, self._jobs = house, looks, jobs
         self._find_usable = find_usable
         self.pages = (Page(METRICS, self._show),)
 
@@ -49,25 +48,12 @@ class Figures:
             raise NotFound(f"{METRICS} is off. Set metrics: {{on: true}} in the router's config to count and serve figures")
         if asked.caller != SCRAPER and not asked.rights.is_admin:
             raise NotPermitted(f"{METRICS} needs a key with the right admin, or the one that metrics.key in the config names")
-        figures, labels = await self._read_all()
-        body, media_type = await asyncio.to_thread(_write, *figures, asked.headers.get("accept", ""), labels)
+        body, media_type = await asyncio.to_thread(_write, *await self.read(), asked.headers.get("accept", ""))
         return Answer(body, media_type)
 
-    async def _read_all(self) -> "tuple[tuple[Mapping[str, Samples], Mapping[str, Buckets]], tuple[str, ...]]":
-        """The figures of this process; where it is one of several workers, those of all, with a label that tells whose."""
-        if self._group is not None:
-            from router.edge.control.worker_figures import WORKER, join  # only workers need it
-
-            return join(await self._group.gather_figures()), (WORKER,)
-        found = await self.read()
-        assert found is not None  # the caller has looked
-        return found, ()
-
-    async def read(self) -> "tuple[Mapping[str, Samples], Mapping[str, Buckets]] | None":
-        """What this process has counted, and the state of everything in it; None while metrics are off."""
+    async def read(self) -> "tuple[Mapping[str, Samples], Mapping[str, Buckets]]":
+        """What was counted, and the state of everything."""
         counting = self._house.state.metrics
-        if not self._house.state.observers.is_on(Part.METRICS):
-            return None
         lag = await measure_lag()
         samples: dict[str, Samples] = {
             **counting.counts(),
@@ -85,12 +71,10 @@ class Figures:
         return samples, {**counting.histograms(), "tandem_loop_stall_seconds": stalls.copy()}
 
 
-def _write(
-    samples: "Mapping[str, Samples]", histograms: "Mapping[str, Buckets]", accept: str, labels: tuple[str, ...]
-) -> tuple[bytes, str]:
+def _write(samples: "Mapping[str, Samples]", histograms: "Mapping[str, Buckets]", accept: str) -> tuple[bytes, str]:
     from router.edge.control.exposition import write_figures  # brings prometheus_client, which only a scrape needs
 
-    return write_figures(samples, histograms, accept, labels)
+    return write_figures(samples, histograms, accept)
 
 
 async def measure_lag(clock: Callable[[], float] = time.perf_counter) -> float:

@@ -11,8 +11,6 @@ import orjson
 
 from router.contract.caller import Caller
 from router.contract.digits import as_written
-from router.contract.keys import NewKey
-from router.contract.request import JsonObject
 from router.contract.rights import EVERYTHING, Rights
 
 
@@ -79,28 +77,3 @@ class Panel(Protocol):
 def as_json(body: object, status: int = 200, headers: dict[str, str] | None = None) -> Answer:
     """An answer in JSON. Numbers that were read exactly are written as they were."""
     return Answer(orjson.dumps(body, default=as_written), status=status, headers=headers)
-
-
-class Group(Protocol):
-    """What a worker knows of its group, and asks of it."""
-
-    number: int
-    """Which one it is, from 1. What must be done once, and not by each of them, is done by the first."""
-    own_key: NewKey
-    """The key of commands of the router's own user: the same for all, since nobody knows which of them will be asked."""
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether every worker has been ready to serve. One that is started again does not change that."""
-
-    def describe(self) -> JsonObject:
-        """How many there are, and how many of them serve now."""
-
-    async def gather_figures(self) -> Mapping[str, bytes]:
-        """The figures of every worker that answers in time, packed, by its number."""
-
-    async def look_at_keys(self) -> JsonObject:
-        """Have all of them look at the key file. Returns what was ended with revoked keys, by the id of the key."""
-
-    async def reload(self) -> JsonObject:
-        """Have all of them take the config again. Returns what changed. Raises `ConfigError`, and then nothing has."""

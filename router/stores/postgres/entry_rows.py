@@ -12,7 +12,6 @@ _OWN = {
     "prompt_text": (str, True),
     "answer_text": (str, True),
     "replica": (str, True),
-    "worker": (int, True),
 }
 _KINDS: Mapping[type, tuple[str, tuple[type, ...]]] = {
     float: ("float8", (float, int)),

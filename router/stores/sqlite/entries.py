@@ -10,7 +10,6 @@ from router.contract.entry import COLUMNS, Entry
 from router.contract.errors import StoreUnavailable
 from router.contract.past import Fold
 from router.contract.request import Json
-from router.contract.shared import Origin
 from router.contract.stores import RETRY_AFTER_SECONDS, StoreUnusable
 from router.stores.recent import Explain, RecentEntries, row_of
 from router.stores.sqlite.files import FAILURES
@@ -30,8 +29,8 @@ _ROW_BYTES = 1_000
 _EXPLAINED = ", ".join((*COLUMNS, "decision", "attempts"))
 _FIND = f"SELECT {_EXPLAINED} FROM entries WHERE id = ? AND caller = ifnull(?, caller)"  # noqa: S608  fixed names
 _INSERT = (
-    f"INSERT INTO entries ({_EXPLAINED}, prompt_text, answer_text, replica, worker)"  # noqa: S608  fixed names
-    f" VALUES ({', '.join('?' * (len(COLUMNS) + 4))}, {{replica}}, {{worker}}) ON CONFLICT (id) DO NOTHING"
+    f"INSERT INTO entries ({_EXPLAINED}, prompt_text, answer_text, replica)"  # noqa: S608  fixed names
+    f" VALUES ({', '.join('?' * (len(COLUMNS) + 4))}, {{replica}}) ON CONFLICT (id) DO NOTHING"
 )
 _TOO_OLD = "SELECT sequence FROM entries WHERE at < ? LIMIT ?"
 
@@ -47,12 +46,12 @@ class SqliteEntries:
         explain: Explain,
         fold: Fold,
         keeps_places: bool = True,
-        origin: Origin | None = None,
+        replica: str | None = None,
         is_forwarded: bool = False,
     ) -> None:
         """`is_forwarded`: rows are copied to another database; those that expire first count as lost."""
         self._writer, self._explain, self._fold, self._keeps_places = writer, explain, fold, keeps_places
-        self._append, self._insert = writer.append, _INSERT.format(**write_origin(origin))
+        self._append, self._insert = writer.append, _INSERT.format(replica=_quote(replica))
         self._is_forwarded = is_forwarded
         self._retention = Retention(writer.path.name, "entries", keep_days * 86_400.0)
         self._reader = SqliteReader(writer.path)
@@ -128,9 +127,7 @@ class SqliteEntries:
         return settle_next(database, now) or settle_turns(database, self._fold, now)
 
 
-def write_origin(origin: Origin | None) -> dict[str, str]:
-    """SQL literals: constant, so they cost nothing per row."""
-    if origin is None:
-        return {"replica": "NULL", "worker": "NULL"}
-    quoted = origin.replica.replace("'", "''")
-    return {"replica": f"'{quoted}'", "worker": "NULL" if origin.worker is None else str(int(origin.worker))}
+def _quote(replica: str | None) -> str:
+    """A literal of SQL: constant, so it costs nothing per row."""
+    quoted = (replica or "").replace("'", "''")
+    return f"'{quoted}'" if replica is not None else "NULL"

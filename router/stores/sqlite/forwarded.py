@@ -10,7 +10,7 @@ from router.contract.stores import StoreUnusable
 from router.stores.sqlite.files import connect_to_read
 from router.stores.sqlite.rows import transaction
 
-FORWARDED = (*COLUMNS, "decision", "attempts", "prompt_text", "answer_text", "replica", "worker")
+FORWARDED = (*COLUMNS, "decision", "attempts", "prompt_text", "answer_text", "replica")
 _NEXT = f"SELECT sequence, {', '.join(FORWARDED)} FROM entries WHERE sequence > ? ORDER BY sequence LIMIT ?"  # noqa: S608  fixed
 _WAITING = "SELECT count(*) FROM entries WHERE sequence > ?"
 _OLDEST = "SELECT at + duration_ms / 1000.0 FROM entries WHERE sequence > ? AND typeof(at) = 'real' ORDER BY sequence LIMIT 1"

@@ -26,7 +26,6 @@ from router.stores.sqlite.retention import Retention
 from router.stores.sqlite.rows import is_of_the_file, transaction
 from router.stores.sqlite.schemas import JOBS
 from router.stores.sqlite.writer import SqliteWriter
-from router.stores.watches import Watches
 
 Result = TypeVar("Result")
 Work = Callable[[sqlite3.Connection], Result]
@@ -47,8 +46,8 @@ _MEMORY_BYTES = 256 << 20
 class SqlJobs(JobQuestions):
     """A `JobStore` without its file: subclasses write and read."""
 
-    def __init__(self, clock: Callable[[], float] | None, watches: Watches | None = None) -> None:
-        super().__init__(watches)
+    def __init__(self, clock: Callable[[], float] | None) -> None:
+        super().__init__()
         self._clock, self._expires_by = clock or time.time, clock or CLOCK.trusted
         self._threads = ThreadPoolExecutor(_READERS, "read jobs")
         self._large = job_rows.LargeValues()
@@ -217,9 +216,8 @@ class SqliteJobs(SqlJobs):
         *,
         keep_seconds: float,
         clock: Callable[[], float] | None = None,
-        watches: Watches | None = None,
     ) -> None:
-        super().__init__(clock, watches)
+        super().__init__(clock)
         self._writer, self._reader = writer, RowReader(writer.path, lock_seconds=_READ_SECONDS)
         self._logs = RowReader(writer.path, lock_seconds=_READ_SECONDS)
         """A connection of its own: reads on the loop do not wait for those of threads."""

@@ -1,6 +1,6 @@
 """The right to write to a database file: an advisory lock on a file next to it, which names the owner.
 
-The kernel releases it however the process ends. Readers, and programs that add a row, take none. Workers inherit it.
+The kernel releases it however the process ends. Readers, and programs that add a row, take none.
 """
 
 import contextlib
@@ -18,10 +18,6 @@ from router.stores.sqlite.files import StoreUnwritable, inode_of
 _TRIES, _PAUSE_SECONDS = 5, 0.02
 """`find_owner` holds the lock for a moment, so try again."""
 _MAX_BYTES = 1_000
-_held_for_workers: set[Path] = set()
-"""Locks taken for workers, which inherit this set."""
-_left_to_workers: set[Path] = set()
-"""Locks that could not be taken for workers: each takes them, in common with the others."""
 
 
 class Owner(Struct, frozen=True):
@@ -51,16 +47,12 @@ class FileLock:
     def __init__(self, path: Path, address: str = "") -> None:
         """Raises `StoreInUse`, or `StoreUnwritable` if no lock file can be made."""
         self._file, owner = _lock_file(path), Owner()
-        if self._file in _held_for_workers:
-            self._handle = -1
-            return
         for _ in range(_TRIES):
             try:
                 self._handle = os.open(self._file, os.O_RDWR | os.O_CREAT, 0o600)
             except OSError as error:
                 raise StoreUnwritable(path, error.strerror or str(error)) from error
-            kind = fcntl.LOCK_SH if self._file in _left_to_workers else fcntl.LOCK_EX
-            if _try_lock(self._handle, kind) and self._holds_file():
+            if _try_lock(self._handle, fcntl.LOCK_EX) and self._holds_file():
                 with contextlib.suppress(OSError):  # disk full: the lock holds without a name
                     os.ftruncate(self._handle, 0)
                     os.pwrite(self._handle, msgspec.json.encode(Owner(os.getpid(), address, time.time())), 0)
@@ -70,19 +62,12 @@ class FileLock:
             time.sleep(_PAUSE_SECONDS)
         raise StoreInUse(path, owner)
 
-    def hold_for_workers(self) -> None:
-        """Share the lock with processes forked from now on."""
-        _held_for_workers.add(self._file)
-
     @property
     def is_left(self) -> bool:
         """Whether the locked file is no longer in its place: it was moved with its folder, or deleted."""
-        return self._handle != -1 and not self._holds_file()
+        return not self._holds_file()
 
     def release(self) -> None:
-        if self._handle == -1:
-            return  # the parent's
-        _held_for_workers.discard(self._file)
         with contextlib.suppress(OSError):
             if self._holds_file():
                 self._file.unlink()
@@ -91,10 +76,6 @@ class FileLock:
     def _holds_file(self) -> bool:
         """Whether the lock is on the visible file: a dying owner deletes it, and folders move."""
         return inode_of(self._file) == os.fstat(self._handle).st_ino
-
-
-def leave_to_workers(path: Path) -> None:
-    _left_to_workers.add(_lock_file(path))
 
 
 def find_owner(path: Path) -> Owner | None:

@@ -30,7 +30,7 @@ from router.stores.sqlite.files import (
     is_of_the_disk,
     make_private,
 )
-from router.stores.sqlite.lock import FileLock, StoreInUse, find_owner, leave_to_workers
+from router.stores.sqlite.lock import FileLock, StoreInUse, find_owner
 from router.stores.sqlite.room import foresee_room, page_bytes
 from router.stores.sqlite.rows import transaction
 from router.stores.sqlite.schemas import (
@@ -88,7 +88,7 @@ def prepare(path: Path, migrations: Migrations) -> Migrated | None:
 
 
 class OwnFile:
-    """A file that this process, or its workers, alone write to."""
+    """A file that this process alone writes to."""
 
     def __init__(self, path: Path, migrations: Migrations, address: str = "") -> None:
         self._path, self._migrations, self._address = path, migrations, address
@@ -116,16 +116,6 @@ class OwnFile:
                 self.release()
             raise
         self.was_open = True
-
-    def hold_for_workers(self) -> None:
-        """Open it for processes forked from now on, or leave it to them where a later try may succeed. Raises as `open`."""
-        try:
-            self.open()
-        except StoreUnwritable:
-            leave_to_workers(self._path)
-            raise
-        if self._lock is not None:
-            self._lock.hold_for_workers()
 
     def release(self) -> None:
         if self._lock is not None:

@@ -184,13 +184,12 @@ def test_a_session_is_a_line_and_the_newest_is_last(capsys):
 
 
 @pytest.mark.usefixtures("sessions")
-def test_sessions_are_given_to_programs_and_pages_and_known_by_their_old_name(capsys):
+def test_sessions_are_given_to_programs_and_pages(capsys):
     assert main(["log", "--sessions", "--json", "-n", "1"]) == 0
     (session,) = json.loads(capsys.readouterr().out)
     assert (session["session"], session["deep"], session["cost_usd"]) == ("claude-code:b81c", 1, 0.5)
 
-    assert main(["sessions", "--markdown", "--count", "1"]) == 0
+    assert main(["log", "--sessions", "--markdown", "-n", "1"]) == 0
     told = capsys.readouterr()
     assert told.out.startswith("| client | first | last | turns |")
     assert len(told.out.splitlines()) == 3
-    assert "tandem log --sessions" in told.err

@@ -48,7 +48,6 @@ BROKEN = {
     "a file of keys that does not exist": (SIMULATED + "keys:\n", None),
     "a package for valkey": (SIMULATED + "shared: {valkey: {url: env:TANDEM_VALKEY_URL}}\n", None),
     "a package for postgres": (SIMULATED + "shared: {postgres: {url: env:TANDEM_POSTGRES_URL}}\n", None),
-    "a package for workers": (SIMULATED + "server: {workers: 2, port: 0}\n", None),
     "a ledger that is no database": (SIMULATED, lambda here: (here / "test.db").write_text("no database at all " * 100)),
     "a ledger of another program": (SIMULATED, write_ledger("CREATE TABLE bicycles (wheels)")),
     "a ledger of a newer Tandem": (SIMULATED, write_ledger("PRAGMA user_version = 999")),

@@ -96,7 +96,7 @@ def test_a_state_folder_that_cannot_be_written_to_is_no_error(elsewhere, monkeyp
     assert known_routers() == []
 
 
-@pytest.mark.parametrize("command", [["log"], ["sessions"], ["stats"], ["wrong"], ["log", "--json"]])
+@pytest.mark.parametrize("command", [["log"], ["log", "--sessions"], ["stats"], ["wrong"], ["log", "--json"]])
 def test_a_command_that_looks_back_finds_the_ledger_from_a_project_and_says_which(elsewhere, capsys, command):
     note(DEAD, elsewhere)
 

@@ -11,7 +11,7 @@ import urllib.request
 import pytest
 
 from router.cli import main
-from router.edge.server import open_listeners
+from router.edge.server import open_listener
 from tests.conftest import SIMULATED
 from tests.tools.certificates import EXPIRED, client_context, write_pair
 from tests.tools.http import request_bytes
@@ -191,10 +191,12 @@ def test_without_a_ledger_nothing_is_written(here):
 
 def test_a_start_that_fails_closes_its_listener(here, monkeypatch, capsys):
     listeners = []
-    monkeypatch.setattr(
-        "router.cli.serve.open_listeners",
-        lambda *address, **how: listeners.extend(open_listeners(*address, **how)) or listeners,
-    )
+
+    def note(*address, **how):
+        listeners.append(open_listener(*address, **how))
+        return listeners[0]
+
+    monkeypatch.setattr("router.cli.serve.open_listener", note)
     (here / "config.yaml").write_text(SIMULATED)
     (here / "test.db").write_text("not a database" * 100)
 

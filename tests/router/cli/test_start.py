@@ -22,7 +22,6 @@ OPTIONAL = (
     "litellm",
     "adapters.litellm",
     "adapters.anthropic_http",
-    "router.cli.workers.group",
     "router.dialects.translate.bridges",
     "router.edge.control.app",
     "router.edge.websocket.connection",

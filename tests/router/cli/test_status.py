@@ -28,7 +28,6 @@ def test_a_router_says_where_it_is_since_when_and_how_it_does(here, capsys):
         "since": lines["since"].strip(),
         "version": installed_version(),
         "config": f"{here / 'config.yaml'} ({told['fingerprint']})",
-        "workers": "1",
         "ledger": str(here / "test.db"),
         "targets": "fast simulated-fast, deep simulated-deep",
         "jobs": "0 running, 0 to collect",
@@ -39,7 +38,6 @@ def test_a_router_says_where_it_is_since_when_and_how_it_does(here, capsys):
     assert lines["since"].endswith(f"pid {told['pid']}")
     assert before < told["started_at"] < time.time()
     assert (told["running"], told["state"], told["problems"]) == (True, "ready", [])
-    assert told["workers"] == {"count": 1, "serving": 1}
     assert told["stores"] == {"ledger": str(here / "test.db"), "shared": [], "away": []}
 
 

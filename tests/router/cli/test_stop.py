@@ -11,18 +11,15 @@ from router.cli import main
 from router.cli.routers import Router, all_routers, note_router
 from tests.conftest import SIMULATED
 from tests.router.cli.test_serve import ask_for_stream
-from tests.router.cli.workers.group import group_of, is_alive
-from tests.tools.http import call, chat
 from tests.tools.serve import serving
-from tests.tools.valkey import find_server
 
 SLOW = SIMULATED.replace("tokens_per_second: 20000", "tokens_per_second: 1")
 
 
-@pytest.mark.parametrize("ledger", ["on", "off"])
-def test_a_router_is_stopped_and_its_process_named(here, capsys, ledger):
+@pytest.mark.parametrize("given", [[], ["--no-ledger"]])
+def test_a_router_is_stopped_and_its_process_named(here, capsys, given):
     (here / "config.yaml").write_text(SIMULATED)
-    with serving(here, "--ledger", ledger) as url:
+    with serving(here, *given) as url:
         (router,) = all_routers()
 
         assert main(["stop"]) == 0
@@ -88,19 +85,3 @@ def test_one_that_a_service_manager_started_is_said_to_come_back(here, capsys, m
         assert main(["stop"]) == 0
 
     assert "a service manager started it, and may start it again" in capsys.readouterr().err
-
-
-@pytest.mark.skipif(find_server() is None, reason="no Valkey or Redis server on this machine")
-async def test_workers_are_shown_and_stopped_with_their_parent(here, tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    async with group_of(2, tmp_path, SIMULATED) as group:
-        await call(group.port, "/v1/chat/completions", chat())
-
-        assert main(["status"]) == 0
-        assert main(["stop"]) == 0
-        assert await group.process.wait() == 0
-
-    said = capsys.readouterr().out
-    assert "workers   2\n" in said
-    assert f"(pid {group.process.pid})" in said
-    assert not is_alive(group.process.pid)

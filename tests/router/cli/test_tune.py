@@ -55,7 +55,7 @@ def replace_sessions(config: Path, sessions: int, turns: int = 1) -> None:
 
 
 def apply() -> int:
-    return main(["tune", "logs", "--apply", "--force"])
+    return main(["tune", "logs", "--apply", "--anyway"])
 
 
 def test_applying_the_same_values_again_writes_nothing_and_says_so(config, capsys):
@@ -79,7 +79,7 @@ def read_decision(config: Path) -> Economics:
 def test_the_weights_that_the_values_were_fitted_to_are_written_with_them(config, capsys):
     weights = load_config(config, known_names()).weights_fingerprint
 
-    assert main(["tune", "logs", "--apply", "--force", "--json"]) == 0
+    assert main(["tune", "logs", "--apply", "--anyway", "--json"]) == 0
 
     fitted = json.loads(capsys.readouterr().out)["fitted"]
     decision = read_decision(config)
@@ -217,7 +217,7 @@ def test_tune_refuses_what_may_do_harm_unless_forced(home, logs, capsys):
     assert main(["tune", "logs", "--apply"]) == 1
     assert "may get worse" in capsys.readouterr().err
     assert (home / "config.yaml").read_text() == UNSURE
-    assert main(["tune", "logs", "--apply", "--force"]) == 0
+    assert main(["tune", "logs", "--apply", "--anyway"]) == 0
     assert "personal_log_odds" in (home / "config.yaml").read_text()
 
 

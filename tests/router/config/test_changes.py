@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from router.config.changes import find_changes, find_key_changes, find_refreshed, keep_fixed
+from router.config.changes import find_changes, find_key_changes, find_refreshed
 from router.config.load import LoadedConfig, check_config
 from router.contract.caller import Caller
 from router.contract.keys import Key, KeyRing
@@ -13,7 +13,6 @@ from router.contract.rights import Rights
 from router.contract.words import Tier
 from router.wiring.build import known_names
 from tests.conftest import SIMULATED
-from tests.tools.keyed import write_keys
 
 SECRET = "sk-canary-0123456789abcdefghij"
 
@@ -78,48 +77,6 @@ def test_another_ledger_needs_a_restart_until_there_is_one(tmp_path):
 
     assert find_changes(started, moved, moved).needs_restart != ()
     assert find_changes(moved, moved, moved).needs_restart == ()
-
-
-@pytest.mark.parametrize(
-    "block",
-    [
-        "server: {port: 4001, stop_listening_after_seconds: 3}",
-        "store: {path: responses.db}",
-        "limits: {drain_seconds: 7}",
-        "jobs: {keep_hours: 3}",
-        "shared: {secret: env:SOME_SECRET}",
-        "keys: {file: keys.yaml}",
-    ],
-)
-def test_the_config_in_use_after_a_reload_has_what_needs_a_restart_as_it_was(tmp_path, monkeypatch, block):
-    monkeypatch.setenv("SOME_SECRET", "s" * 32)
-    write_keys(tmp_path, ada="")
-    for old, new in (("", block), (block, "")):
-        first, second = (
-            load(f"{text}\npreference: {to}\n{SIMULATED}", tmp_path) for text, to in ((old, "speed"), (new, "quality"))
-        )
-        kept = keep_fixed(first, second)
-
-        assert find_changes(first, first, second).needs_restart != ()
-        assert find_changes(first, first, kept).needs_restart == ()
-        assert find_changes(first, first, kept).applied == ("preference: speed → quality",)
-        assert (kept.keys, kept.shared, kept.fingerprint) == (first.keys, first.shared, second.fingerprint)
-
-
-def test_a_config_that_was_found_elsewhere_leaves_the_ledger_where_it_was(tmp_path):
-    (elsewhere := tmp_path / "elsewhere").mkdir()
-    first, second = load(SIMULATED, tmp_path), load(SIMULATED, elsewhere)
-
-    assert keep_fixed(first, second).ledger_path == tmp_path / "test.db"
-
-
-def test_keys_of_a_reload_are_taken_where_callers_needed_one_before(tmp_path):
-    write_keys(tmp_path, ada="")
-    first = load(f"keys: {{file: keys.yaml}}\n{SIMULATED}", tmp_path)
-    write_keys(tmp_path, bob="")
-    second = load(f"keys: {{file: keys.yaml}}\n{SIMULATED}", tmp_path)
-
-    assert keep_fixed(first, second).keys is second.keys
 
 
 def test_a_new_value_of_a_key_is_said_and_never_shown(tmp_path):

@@ -3,7 +3,7 @@
 import pytest
 
 from router.contract.secret import Secret
-from router.contract.shared import Origin, PostgresTerms, SharedTerms
+from router.contract.shared import PostgresTerms
 
 
 @pytest.mark.parametrize("connections", [4, 5, 6, 20, 100])
@@ -16,8 +16,3 @@ def test_all_parts_together_open_no_more_connections_than_are_allowed(connection
 
     assert min(working) >= 1
     assert listening + copying + sum(working) == connections
-
-
-def test_rows_of_a_worker_have_the_name_of_its_router_and_the_worker_s_number():
-    assert SharedTerms("a.2", worker=2).origin == Origin("a", 2)
-    assert SharedTerms("a.0").origin == Origin("a.0", None)

@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 from router.config.certificate import TlsPaths
 from router.contract.exchange import CancelReason
 from router.edge import server
-from router.edge.server import CannotListen, Server, bind, bind_several, can_balance, open_listeners, run
+from router.edge.server import CannotListen, Server, bind, open_listener, run
 from router.edge.tls import TlsFiles
 from router.wiring.built import Built
 from router.wiring.panels import build_edge
@@ -342,18 +342,6 @@ async def test_signals_after_the_stop_do_not_end_the_process_before_its_ledger_i
         assert signal.getsignal(number) is signal.SIG_IGN
 
 
-def test_several_sockets_listen_at_one_address_which_nobody_else_gets():
-    listeners = bind_several("127.0.0.1", 0, 3)
-    port = listeners[0].getsockname()[1]
-
-    with pytest.raises(CannotListen, match="another program uses this port"):
-        bind_several("127.0.0.1", port, 2)
-
-    assert [listener.getsockname() for listener in listeners] == [("127.0.0.1", port)] * (3 if can_balance() else 1)
-    for listener in listeners:
-        listener.close()
-
-
 @pytest.fixture
 def passed(monkeypatch):
     """Passes a socket as systemd does, but at its own number."""
@@ -366,15 +354,12 @@ def passed(monkeypatch):
     return give
 
 
-@pytest.mark.parametrize("count", [1, 3])
-def test_a_socket_that_a_service_manager_passes_is_used_by_all_workers_and_by_no_child(passed, count):
+def test_a_socket_that_a_service_manager_passes_is_used_and_by_no_child(passed):
     given = socket.create_server(("127.0.0.1", 0))
     address = given.getsockname()
     passed(given)
 
-    [listener] = open_listeners("localhost", address[1], count)
-
-    with listener:
+    with open_listener("localhost", address[1]) as listener:
         assert listener.getsockname() == address
         assert (listener.get_inheritable(), listener.getblocking()) == (False, False)
 
@@ -386,7 +371,7 @@ def test_a_service_that_listens_elsewhere_than_the_config_says_is_named(passed, 
     passed(given)
 
     with capture_logs() as log:
-        [listener] = open_listeners("127.0.0.1", named or port, 1)
+        listener = open_listener("127.0.0.1", named or port)
 
     listener.close()
     words = (
@@ -398,9 +383,7 @@ def test_a_service_that_listens_elsewhere_than_the_config_says_is_named(passed, 
 def test_sockets_that_were_passed_to_another_process_are_left_alone(passed):
     passed(socket.create_server(("127.0.0.1", 0)), pid=1)
 
-    [listener] = open_listeners("127.0.0.1", 0, 1)
-
-    with listener:
+    with open_listener("127.0.0.1", 0) as listener:
         assert listener.fileno() != server._FIRST_PASSED
     os.close(server._FIRST_PASSED)
 
@@ -422,7 +405,7 @@ def test_a_passed_socket_that_cannot_serve_is_refused(passed, tmp_path, monkeypa
     passed(given)
 
     with pytest.raises(CannotListen, match=words):
-        open_listeners("127.0.0.1", 0, 1)
+        open_listener("127.0.0.1", 0)
 
 
 @pytest.mark.parametrize(("count", "words"), [("2", "the service passes 2 sockets"), ("", "the service passes no sockets")])
@@ -431,5 +414,5 @@ def test_a_service_passes_one_socket(passed, count, words):
         passed(given.dup(), count)
 
         with pytest.raises(CannotListen, match=words):
-            open_listeners("127.0.0.1", 0, 1)
+            open_listener("127.0.0.1", 0)
     os.close(server._FIRST_PASSED)

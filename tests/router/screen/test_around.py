@@ -58,11 +58,11 @@ def test_without_a_model_it_says_so_and_how_to_get_one():
     assert "No model is configured: simulated tiers answer.   Your own: tandem init --force" in lines
 
 
-def test_without_a_page_it_names_none_and_with_workers_it_counts_them():
-    lines = write_head(replace(REAL, has_page=False, workers=4), 140, Style())
+def test_without_a_page_it_names_none():
+    lines = write_head(replace(REAL, has_page=False), 140, Style())
 
     assert not any("page" in line for line in lines)
-    assert lines[1].endswith("balanced   4 workers   ledger tandem.db")
+    assert lines[1].endswith("balanced   ledger tandem.db")
 
 
 def test_who_receives_peoples_words_for_a_second_opinion_is_said_at_the_start():

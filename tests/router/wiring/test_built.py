@@ -109,7 +109,6 @@ def test_adapters_with_something_to_load_are_told_to_and_others_are_left_alone()
     [
         ({}, {"warm", "watch_loop", "resume_jobs", "watch_keys", "watch_table", "keep_learning", "watch_troubles"}),
         ({"ledger_path": None}, {"warm", "watch_loop", "resume_jobs", "watch_keys", "watch_table", "watch_troubles"}),
-        ({"reports_troubles": False}, {"warm", "watch_loop", "resume_jobs", "watch_keys", "watch_table", "keep_learning"}),
     ],
 )
 async def test_what_is_done_around_requests_begins_once_each(monkeypatch, tmp_path, given, begun):
@@ -124,7 +123,7 @@ async def test_what_is_done_around_requests_begins_once_each(monkeypatch, tmp_pa
         monkeypatch.setattr(Built, name, note)
 
     built = Built(Warming(), given.pop("ledger_path", tmp_path / "ledger.db"))
-    built.begin(**given)
+    built.begin()
     await some_turns()
 
     assert sorted(seen) == sorted(begun)

@@ -4,7 +4,6 @@ import asyncio
 import re
 import subprocess
 import sys
-from contextlib import ExitStack
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -16,11 +15,9 @@ from router.contract.shared import PostgresTerms, SharedTerms
 from router.contract.stores import StoreUnusable
 from router.sessions.ended_jobs import EndedJobs
 from router.stores.memory.entries import NoSessions
-from router.stores.sqlite.damage import find_damage
 from router.stores.sqlite.jobs import MemoryJobs, SqliteJobs
-from router.stores.sqlite.lock import find_owner
 from router.stores.sqlite.sessions import SqliteSessions
-from router.wiring.stores import JOBS_FILE, hold_files, open_jobs, open_ledger, open_responses, open_sessions
+from router.wiring.stores import JOBS_FILE, open_jobs, open_ledger, open_responses, open_sessions
 from tests.conftest import SIMULATED
 from tests.tools.configs import load_text
 from tests.tools.houses import make_house
@@ -55,19 +52,6 @@ async def test_responses_stay_in_memory_unless_a_path_is_set(tmp_path):
     await responses.close()
 
     assert list(tmp_path.glob("*.db")) == []
-
-
-def test_files_that_workers_write_to_are_made_and_held_once_for_all(tmp_path):
-    loaded = load_text(f"{SIMULATED}store: {{path: responses.db}}\n", tmp_path)
-    names = ("test.db", "responses.db", "jobs.db")
-
-    with ExitStack() as stack:
-        hold_files(loaded, "http://127.0.0.1:4000", stack)
-        owners = [find_owner(tmp_path / name) for name in names]
-
-    assert [owner.address for owner in owners] == ["http://127.0.0.1:4000"] * 3
-    assert [find_owner(tmp_path / name) for name in names] == [None] * 3
-    assert all(find_damage(tmp_path / name) == "" for name in names)
 
 
 async def test_a_file_of_jobs_comes_with_the_first_job_and_is_read_at_the_next_start(tmp_path):
@@ -134,22 +118,6 @@ async def test_jobs_are_refused_rather_than_unknown_where_nobody_can_look_for_th
     with pytest.raises(StoreUnusable):
         await jobs.store.find("resp_1", ANN)
     await jobs.close()
-
-
-async def test_workers_start_without_a_file_that_cannot_be_opened_and_share_it_once_it_can_be(tmp_path):
-    (tmp_path / "test.db").mkdir()
-    loaded = load_text(SIMULATED, tmp_path)
-
-    with ExitStack() as stack:
-        away = hold_files(loaded, "http://127.0.0.1:4000", stack)
-        (tmp_path / "test.db").rmdir()
-        writers = [open_ledger(loaded, "", {}) for _ in range(2)]
-        owner = find_owner(tmp_path / JOBS_FILE)
-
-    assert [(error.path.name, error.reason) for error in away] == [("test.db", "Is a directory")]
-    assert (owner is not None, [writer.failing for writer in writers]) == (True, [None, None])
-    for writer in writers:
-        await writer.detach(None)
 
 
 async def test_without_a_ledger_jobs_are_kept_in_memory(tmp_path):

@@ -154,15 +154,6 @@ def test_the_worker_gets_the_command_with_the_task_as_its_last_argument(
     assert assignment.variables["OPENAI_API_KEY"] == "tdm_1"
 
 
-def test_the_old_name_of_the_option_still_works_and_the_new_one_is_said(server, repository, config, capsys):
-    arguments = ["delegate", "--with-hands", "fix it", "--url", server.url, "--config", config("missing-agent")]
-
-    assert main(arguments) == 2
-    err = capsys.readouterr().err
-    assert err.startswith("--with-hands is now: --agent. The old name works until the next release\n")
-    assert "missing-agent is not installed" in err
-
-
 def test_a_folder_is_found_in_its_own_repository_at_its_newest_commit_also_in_a_hook_of_another(tmp_path, monkeypatch):
     hooked, root = make_repository(tmp_path / "hooked"), make_repository(tmp_path / "repository")
     (root / "new.txt").write_text("x")

@@ -8,7 +8,6 @@ pytest.importorskip("asyncpg")
 
 import asyncpg
 
-from router.contract.shared import Origin
 from router.stores.postgres import entry_rows
 from router.stores.postgres.schema import prepare
 from router.stores.sqlite.files import connect
@@ -32,7 +31,7 @@ async def insert(connection, rows) -> None:
 
 
 async def rows_of(path, **more) -> list[tuple]:
-    store = open_entries(path, [], origin=Origin("web-1", 2))
+    store = open_entries(path, [], replica="web-1")
     store.append(make_entry(**more))
     await store.close()
     database = connect(path)
@@ -60,7 +59,7 @@ async def test_a_copy_has_every_column_of_the_file_with_its_value(connection, tm
     (copied,) = await connection.fetch("SELECT * FROM tandem.entries")
     (original,) = read_entries(tmp_path / "a.db")
     assert {**dict(copied), "sequence": 1} == original
-    assert {"sequence", *FORWARDED} == set(original)
+    assert {"sequence", "worker", *FORWARDED} == set(original)
 
 
 async def test_a_row_that_is_there_stays_as_it_is(connection, tmp_path):

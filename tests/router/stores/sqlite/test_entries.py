@@ -11,7 +11,6 @@ import pytest
 from router.contract.caller import LOCAL
 from router.contract.entry import COLUMNS
 from router.contract.errors import StoreUnavailable
-from router.contract.shared import Origin
 from router.past.worth import fold
 from router.stores.sqlite.entries import SqliteEntries
 from router.stores.sqlite.schemas import LEDGER, tables_of
@@ -92,16 +91,14 @@ async def test_every_column_is_filled_with_what_the_entry_says(store, tmp_path):
     }
 
 
-async def test_rows_say_which_router_and_which_worker_wrote_them(tmp_path):
-    for number, origin in enumerate((Origin("web-1", 3), Origin("it's", None), None)):
-        store = open_entries(tmp_path / "a.db", failures := [], origin=origin)
+async def test_rows_say_which_router_wrote_them(tmp_path):
+    for number, replica in enumerate(("web-1", "it's", None)):
+        store = open_entries(tmp_path / "a.db", failures := [], replica=replica)
         store.append(make_entry(f"req_{number}"))
         await store.close()
         assert failures == []
 
-    written = [(row["replica"], row["worker"]) for row in read_entries(tmp_path / "a.db")]
-
-    assert written == [("web-1", 3), ("it's", None), (None, None)]
+    assert [row["replica"] for row in read_entries(tmp_path / "a.db")] == ["web-1", "it's", None]
 
 
 async def test_what_a_request_has_not_is_null(store, tmp_path):

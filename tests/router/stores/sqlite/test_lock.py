@@ -140,15 +140,3 @@ def test_a_lock_on_a_file_that_its_last_owner_deleted_meanwhile_is_taken_again(t
     with pytest.raises(StoreInUse):
         FileLock(path)
     lock.release()
-
-
-def test_a_lock_that_is_held_for_workers_counts_as_theirs_and_as_nobody_else_s(tmp_path):
-    path = tmp_path / "a.db"
-    (parents := FileLock(path, "http://127.0.0.1:4000")).hold_for_workers()
-
-    FileLock(path).release()  # a worker's, which gives nothing away
-
-    assert find_owner(path).address == "http://127.0.0.1:4000"
-    parents.release()
-    assert find_owner(path) is None
-    FileLock(path).release()

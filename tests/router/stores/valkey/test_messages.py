@@ -126,49 +126,6 @@ async def test_nothing_is_told_while_the_server_is_away_and_nobody_fails(own_val
     await router.close()
 
 
-@pytest.fixture
-async def pair(valkey):
-    """The watches of two workers."""
-    terms = valkey.terms()
-    workers = [Shared(SharedTerms(f"web.{number}", terms, worker=number)) for number in (1, 2)]
-    watches = [worker.watch_jobs() for worker in workers]
-    for worker, of_it in zip(workers, watches, strict=True):
-        await worker.connect()
-        of_it.link = worker.link
-    yield watches
-    for worker in workers:
-        await worker.close()
-
-
-@pytest.mark.parametrize("job_id", ["resp_1", None])
-async def test_what_one_worker_notes_wakes_those_who_wait_at_another(pair, job_id):
-    here, there = pair
-    watch, other = there.watch(job_id), there.watch("resp_2")
-
-    here.note(job_id)
-
-    assert await watch.wait(30.0)
-    assert not await other.wait(0.0)
-
-
-async def test_a_cancelled_job_wakes_its_owner_at_another_worker(pair):
-    here, there = pair
-    watch = there.watch("resp_1", for_owner=True)
-
-    here.note_stop("resp_1")
-
-    assert await watch.wait(30.0)
-
-
-async def test_who_waits_at_a_worker_is_woken_after_an_outage_in_which_something_may_have_been_missed(pair):
-    _, there = pair
-    watch = there.watch("resp_1")
-
-    there.link._wire.end("the test cuts it")
-
-    assert await watch.wait(30.0)
-
-
 # How many routers there are.
 
 
