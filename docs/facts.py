@@ -131,7 +131,7 @@ FILES: Mapping[str, tuple[str, ...]] = {
         ".env",
         f"….{ASIDE.removeprefix('.')}",
     ),
-    "`~/.local/state/tandem/`": ("connect/", "routers/", "agents/"),
+    "`~/.local/state/tandem/`": ("connect/", "routers/"),
     "`~/Library/Logs/` on macOS, with the service": ("tandem.log",),
 }
 """What Tandem writes, or is given to read, by where it is."""

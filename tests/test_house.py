@@ -324,9 +324,9 @@ def test_every_function_of_the_road_can_be_said_aloud():
 
 
 # The whole house. Each figure is what stood when it was last set, and only falls: what grows in one place shrinks in another.
-SOURCE_LINES, SOURCE_FILES = 87_518, 656
+SOURCE_LINES, SOURCE_FILES = 86_638, 651
 PROGRAM_LINES = 1_755
-TEST_LINES = 129_905
+TEST_LINES = 128_842
 MEASURING_LINES = 9_730
 _WRITTEN = {".py", ".js", ".sql"}
 _MEASURING = tuple(f"tests/{folder}/" for folder in ("bench", "lab", "soak"))

@@ -53,18 +53,6 @@ class Jobs:
         more = {JOB_SESSION: session} if session else {}
         return self._ask("/v1/responses", json.dumps({**body, "background": True}).encode(), more)
 
-    def begin_agent(self, task: str) -> JsonObject:
-        """Register an agent's job: id, owner and first log number."""
-        return self._ask("/tandem/jobs", json.dumps({"task": task}).encode())
-
-    def write_log(self, job_id: str, owner: str, number: int, text: str) -> JsonObject:
-        """Append to the log and renew the lease: the next number, and whether the job was cancelled."""
-        body = {"owner": owner, "number": number, "text": text}
-        return self._ask(f"/tandem/jobs/{quote(job_id, safe='')}/log", json.dumps(body).encode())
-
-    def end_agent(self, job_id: str, body: JsonObject) -> JsonObject:
-        return self._ask(f"/tandem/jobs/{quote(job_id, safe='')}/end", json.dumps(body).encode())
-
     def read(self, job_id: str) -> JsonObject:
         return self._ask(f"/v1/responses/{quote(job_id, safe='')}")
 

@@ -17,7 +17,6 @@ EXAMPLES = (
     'delegate "find the race in this queue" --file queue.py --file test_queue.py',
     'delegate "review this change" --file change.diff --tier deep --wait',
     "delegate - --wait > review.md",
-    'delegate --agent "make the flaky test in tests/test_queue.py reliable"',
 )
 
 
@@ -32,23 +31,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="quote a text file in the task, which sees nothing else; repeatable",
     )
     parser.add_argument("--tier", choices=tuple(map(str, Tier)), help="the tier (default: Tandem chooses)")
-    parser.add_argument(
-        "--agent",
-        action="store_true",
-        help="delegation.runner's agent does it in a new git worktree, as a patch. For admins",
-    )
-    parser.add_argument(
-        "--config",
-        metavar="FILE",
-        help="the config file, with --agent: the one that names the agent (default: that of the router, if started here)",
-    )
     parser.add_argument("--wait", action="store_true", help="wait for the answer and print it; Ctrl-C leaves the job running")
     add_router_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print JSON: the response, with --wait each event of it on a line")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    _check_options(arguments)
     try:
         body = write_request(_read_task(arguments.task), [read_file(path) for path in arguments.file], arguments.tier)
     except TaskTooLong as error:
@@ -57,39 +45,23 @@ def run(arguments: argparse.Namespace) -> int:
         raise Ended(2, str(error)) from error
     jobs = Jobs(find_url(arguments.url), read_own_key(arguments.key_env))
     try:
-        if arguments.agent:
-            from router.cli.agent.start import start  # reads the config, which other tasks do not need
-
-            started = start(jobs, str(body["input"]), arguments)
-        else:
-            started = jobs.start(body, find_agent_session())
+        started = jobs.start(body, find_agent_session())
         job_id = str(started["id"])
         if not arguments.wait:
-            return _report(started, job_id, as_json=arguments.json, is_agent=arguments.agent)
+            return _report(started, job_id, as_json=arguments.json)
         say(f"{job_id} at {jobs.url}")
         return watch(jobs, job_id, as_json=arguments.json)
     except (Refused, Unreachable) as error:
         raise explain_refusal(jobs.url, error) from error
 
 
-def _check_options(arguments: argparse.Namespace) -> None:
-    if arguments.agent and (arguments.file or arguments.tier):
-        why = "each of the agent's requests is decided by itself"
-        if arguments.file:
-            why = "the agent reads files itself, as they are committed"
-        raise Ended(2, f"--{'file' if arguments.file else 'tier'} cannot be used with --agent: {why}")
-    if arguments.config is not None and not arguments.agent:
-        raise Ended(2, "--config can only be used with --agent")
-
-
-def _report(started: JsonObject, job_id: str, *, as_json: bool, is_agent: bool) -> int:
+def _report(started: JsonObject, job_id: str, *, as_json: bool) -> int:
     if as_json:
         print_json(started)
         return 0
     print(job_id)
-    shown, then = ("the agent's log", "| git apply takes its change over") if is_agent else ("the answer", "prints it")
     name = command_name()
-    say(f"  hint: {name} jobs watch {job_id} shows {shown} as it comes; {name} jobs result {job_id} {then}")
+    say(f"  hint: {name} jobs watch {job_id} shows the answer as it comes; {name} jobs result {job_id} prints it")
     return 0
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from router.cli.asking import Refused, Unreachable
 from router.cli.background import Jobs, is_end, is_over, text_of, why_it_ended
 from router.cli.common import command_name, print_json, say
-from router.contract.job import LOG_ID, JobState
+from router.contract.job import JobState
 from router.contract.request import JsonObject
 from router.dialects.fields import as_object
 from router.screen.figures import count, duration
@@ -19,7 +19,6 @@ _STATES = {
     "response.in_progress": "running",
 }
 _TEXT = "response.output_text.delta"
-_LOGGED = "response.reasoning_summary_text.delta"
 Show = Callable[[str, JsonObject], None]
 
 
@@ -76,8 +75,6 @@ class Shown:
             print(orjson.dumps(event).decode(), flush=True)
         elif name == _TEXT:
             self._write(str(event.get("delta", "")))
-        elif name == _LOGGED and str(event.get("item_id", "")).startswith(f"{LOG_ID}_"):
-            self._write_log(str(event.get("delta", "")))
         elif (state := _STATES.get(name)) is not None and state != self._state:
             self._state = state
             say(state)
@@ -91,11 +88,6 @@ class Shown:
                 print(flush=True)
             say(describe_end(response))
         return 0 if response.get("status") == JobState.COMPLETED else 1
-
-    def _write_log(self, text: str) -> None:
-        """An agent's log is not its result."""
-        sys.stderr.write(drop_escapes(text) if sys.stderr.isatty() else text)
-        sys.stderr.flush()
 
     def _write(self, text: str) -> None:
         if text:

@@ -71,7 +71,7 @@ class CallerSettings(Settings):
     may_force: tuple[Tier, ...] = (Tier.FAST,)
     """Tiers it may ask for."""
     admin: bool = False
-    """May see, mark and cancel others' work, reload, read `/metrics`, use files and batches, run an agent."""
+    """May see, mark and cancel others' work, reload, read `/metrics`, use files and batches."""
     requests_per_minute: Limit | None = None
     """More get 429 `rate_limited`."""
     tokens_per_minute: Limit | None = None

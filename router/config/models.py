@@ -1,7 +1,5 @@
 """The settings of `config.yaml`. Their docstrings are the reference and the schema; unknown keys are refused."""
 
-import shlex
-
 from pydantic import Field, field_validator
 
 from router.config.settings import Settings, find_address_fault
@@ -161,26 +159,6 @@ class AlertsSettings(Settings):
     """As env:NAME: takes JSON with `text`, like Slack's."""
 
 
-class DelegationSettings(Settings):
-    """The coding agent of `tandem delegate --agent`."""
-
-    runner: str | None = None
-    """Its command, as in codex exec --sandbox workspace-write."""
-
-    @field_validator("runner")
-    @classmethod
-    def _is_a_command(cls, value: str | None) -> str | None:
-        if value is None:
-            return None
-        try:
-            words = shlex.split(value)
-        except ValueError as error:
-            raise ValueError(f"cannot be read as a command: {str(error).lower()}") from error
-        if not words or "\0" in value:
-            raise ValueError("must be the command of a program")
-        return value
-
-
 class StoreSettings(Settings):
     """The responses that later requests continue from (`previous_response_id`)."""
 
@@ -239,7 +217,6 @@ class Config(Settings):
     """For a collector. Off by default."""
     alerts: AlertsSettings = AlertsSettings()
     """Messages when something breaks. Off by default."""
-    delegation: DelegationSettings = DelegationSettings()
     """The coding agent of `tandem delegate --agent`."""
     webhooks: tuple[JobWebhook, ...] = Field(default=(), max_length=20)
     """Receivers of events of background jobs."""

@@ -26,8 +26,6 @@ class JobState(Word):
     CANCELLED = "cancelled"
 
 
-LOG_ID = "log"
-"""Id prefix of items that hold an agent's output."""
 MAX_TITLE = 80
 COME_BACK_SECONDS = 5.0
 """After how long a job that was refused may be sent again."""
@@ -40,9 +38,9 @@ class JobTerms(Block, frozen=True):
     """Background work: requests with `background: true` (`jobs:`)."""
 
     most_running: Annotated[int, Field(ge=1, le=1_000)] = 8
-    """Jobs running at once. Agents don't count."""
+    """Jobs running at once."""
     most_for_a_caller: Annotated[int, Field(ge=1, le=1_000)] = 2
-    """Of one caller. Agents count, and never wait."""
+    """Of one caller."""
     most_queued: Annotated[int, Field(ge=1, le=100_000)] = 200
     """Waiting jobs; more get 429 `too_many_jobs`."""
     max_disk_mb: Annotated[int, Field(ge=100)] = 4_096
@@ -51,8 +49,6 @@ class JobTerms(Block, frozen=True):
     """For each run of a job."""
     keep_hours: Annotated[float, Field(gt=0, le=720)] = 24.0
     """For ended jobs, with their texts."""
-    takes_agents: Annotated[bool, ELSEWHERE] = False
-    """Whether an admin's agent may keep its work as a job (`delegation.runner`)."""
     share: Annotated[float, ELSEWHERE] = 1.0
     """The part of the queue and of the disk that one caller may have alone (`limits.share`)."""
 
@@ -78,7 +74,7 @@ class Job(Struct, frozen=True):
     caller: Caller
     created_at: float
     body: bytes
-    """The request, or the task of outside work (`router/jobs/outside.py`). Only `claim` and `find_body` return it."""
+    """The request; empty for a text that is kept. Only `claim` and `find_body` return it."""
     headers: Mapping[str, str]
     """Headers needed to serve it, never keys. Only `claim` returns them; deleted at the end."""
     queued: bytes
@@ -219,7 +215,7 @@ class JobStore(Protocol):
         ...
 
     async def find_body(self, job_id: str, caller: Caller | None) -> bytes:
-        """The request, as long as the job is kept. Empty for outside work, and for a job that is not there."""
+        """The request, as long as the job is kept. Empty for a kept text, and for a job that is not there."""
         ...
 
     async def find_listed(self, job_id: str) -> Job | None:

@@ -27,7 +27,6 @@ from router.dispatch.meter import cost_of, measure_usage
 from router.edge.admission import report_fault
 from router.house import House
 from router.jobs.log_sink import LogAgain, LogSink, SharedLog, read_again
-from router.jobs.outside import end_lost, is_of_agent, is_outside
 from router.loop.supervisor import supervise
 from router.loop.tasks import spawn
 from router.settle.entry import write_entry
@@ -37,6 +36,8 @@ REVOKED: JsonObject = {"error": write_error("key_revoked", "the key was revoked"
 LEASE_SECONDS, RENEW_SECONDS = 15.0, 5.0
 INTERRUPTED = "interrupted"
 _RETRY_SECONDS = 1.0
+_OF_AN_AGENT = b'{"agent":true,'
+"""How the body of a job begins that an older release had an agent do: nothing here can."""
 _MOST_SETTLING = 8
 """How many jobs are settled at once. Their logs are read whole."""
 _AT_ONCE = 100
@@ -55,16 +56,14 @@ class EndedWork(NamedTuple):
 
 
 async def cancel_revoked(store: JobStore, is_revoked: Callable[[Job], bool]) -> list[EndedWork]:
-    """Cancel jobs that wait, and agents' work. Raises `StoreUnusable`; what was not cancelled then is found again."""
+    """Cancel jobs that wait. Raises `StoreUnusable`; what was not cancelled then is found again."""
     ended: list[EndedWork] = []
-    for state in (JobState.QUEUED, JobState.RUNNING):
-        before, is_last = None, False
-        while not is_last:
-            page = await store.list_jobs(None, state, _AT_ONCE, before)
-            ours = (job for job in page.jobs if state is JobState.QUEUED or (is_outside(job) and not job.is_cancelled))
-            cancelled = await asyncio.gather(*(_cancel(store, job) for job in ours if is_revoked(job)))
-            ended += [one for one in cancelled if one is not None]
-            before, is_last = page.before, page.before is None
+    before, is_last = None, False
+    while not is_last:
+        page = await store.list_jobs(None, JobState.QUEUED, _AT_ONCE, before)
+        cancelled = await asyncio.gather(*(_cancel(store, job) for job in page.jobs if is_revoked(job)))
+        ended += [one for one in cancelled if one is not None]
+        before, is_last = page.before, page.before is None
     return ended
 
 
@@ -168,13 +167,15 @@ class Settling:
 
     async def _take_over(self, job: Job) -> None:
         """Record the cost of a dead owner's attempt, then release the job; finish it if its log is complete."""
-        if not is_of_agent(job):
-            found = await read_again(self._store, job.id, self._shared)
-            self._house.state.entries.append(await write_lost_entry(self._house, job, found))
-            await self._house.state.entries.sync()
-            if found.log.ended is not None:
-                await self._end_lost(job)
-                return
+        if not job.body or job.body.startswith(_OF_AN_AGENT):
+            await self._end_unread(job)
+            return
+        found = await read_again(self._store, job.id, self._shared)
+        self._house.state.entries.append(await write_lost_entry(self._house, job, found))
+        await self._house.state.entries.sync()
+        if found.log.ended is not None:
+            await self._end_lost(job)
+            return
         await self._give_back(job)
 
     async def _give_back(self, job: Job) -> None:
@@ -183,9 +184,6 @@ class Settling:
 
     async def _end_lost(self, job: Job) -> None:
         """End a job that cannot be begun again: its caller has read what another attempt would contradict."""
-        if is_of_agent(job):
-            await end_lost(self._store, job, self._shared.run)
-            return
         found = await read_again(self._store, job.id, self._shared)
         said = parse_response(job.queued)
         if job.is_cancelled:

@@ -1,12 +1,11 @@
 """Accepts background work: a request is read and decided as any other, stored, and answered with the id of its response."""
 
 import asyncio
+import secrets
 import time
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
-
-from msgspec.structs import replace
 
 from router.contract.errors import (
     BadRequest,
@@ -19,22 +18,25 @@ from router.contract.errors import (
 )
 from router.contract.exchange import IDEMPOTENCY_KEY, Arrival, Exchange
 from router.contract.facts import Decided, Ending
-from router.contract.job import COME_BACK_SECONDS, MAX_TITLE, Job, JobState, JobStore
+from router.contract.job import COME_BACK_SECONDS, MAX_TITLE, Job, JobEnding, JobState, JobStore, Segment
 from router.contract.keys import rights_of
 from router.contract.relay import Headers
+from router.contract.request import JsonObject
 from router.contract.rights import Rights, rights_in
 from router.contract.secret import mask_keys
 from router.contract.sinks import AnswerSink, send_whole
 from router.contract.stores import StoreUnusable
 from router.contract.words import Operation, Outcome, Tier
+from router.dialects.composer import Answer, Finish
 from router.dialects.headers import BECAUSE, QUEUED, header_text, id_headers
 from router.dialects.overrides import JOB_SESSION, PREFIX, read_name
 from router.dialects.responses.background import AskedBackground, job_id_of
-from router.dialects.responses.logged import write_response
+from router.dialects.responses.compose import ResponsesComposer
+from router.dialects.responses.logged import LogFrames, write_response
 from router.dispatch.passed_headers import STREAM_HEADERS
 from router.dispatch.streaming import HEARTBEAT
 from router.house import House
-from router.jobs import outside
+from router.jobs.endings import LEASE_SECONDS
 from router.jobs.runner import Runner
 from router.jobs.tail import follow, tail_into
 from router.loop.tasks import spawn
@@ -47,6 +49,11 @@ from router.telemetry import events
 _JSON = (("content-type", "application/json"),)
 _KEPT = TELLING_HEADERS | TURN_STATE_HEADERS | {"user-agent", "anthropic-beta", "traceparent", "tracestate"}
 """Headers that are kept with a job, by name: a proxy may have put credentials into any other."""
+
+_NO_ROOM = (
+    "there is no room for another background job: {0.most_queued} may wait in all, and take {0.max_disk_mb} MB with their"
+    " answers, of which you have a share (limits.share). Wait, or delete some"
+)
 
 
 class Intake:
@@ -72,11 +79,13 @@ class Intake:
     async def keep(self, exchange: Exchange, session: str, title: str, text: str) -> None:
         """Keep a text of deep's as a job that has ended. Raises `StoreUnusable`, or `TooManyJobs`."""
         plan, caller = self._house.plan, exchange.caller
-        job = outside.write_job(exchange.id, caller, exchange.arrival.key, title)
-        job = replace(job, session=session, tier=Tier.DEEP)
+        job, log, ending = _write_kept(exchange, session, title, text)
         most = rights_in(plan.rules.rights, caller.name).jobs_in_flight
-        number = await outside.begin(self._store, job, plan.jobs, most)
-        await outside.end(self._store, job, JobState.COMPLETED, number, change=text)
+        if not await self._store.add(job, plan.jobs, most, LEASE_SECONDS):
+            raise TooManyJobs(_NO_ROOM.format(plan.jobs), retry_after_seconds=COME_BACK_SECONDS)
+        await self._store.append(job, [log])
+        if await self._store.finish(job, ending):
+            events.job_ended(job=job.id, state=ending.state)
 
     async def _answer(self, asked: AskedBackground, exchange: Exchange, caller: AnswerSink) -> Ending:
         plan: Plan = exchange.plan
@@ -130,10 +139,7 @@ class Intake:
                 f"background jobs cannot be stored now: {error.for_callers}", retry_after_seconds=COME_BACK_SECONDS
             ) from error
         if not is_added:
-            words = (
-                f"there is no room for another background job: {plan.jobs.most_queued} may wait in all, and take "
-                f"{plan.jobs.max_disk_mb} MB with their answers, of which you have a share (limits.share). Wait, or delete some"
-            )
+            words = _NO_ROOM.format(plan.jobs)
             if own is not None:
                 words = f"this key may have {own} background jobs at once, or {words}"
             raise TooManyJobs(words, retry_after_seconds=COME_BACK_SECONDS)
@@ -162,6 +168,31 @@ def _write_job(asked: AskedBackground, decided: Decided, now: float) -> Job:
         title=" ".join(text.split())[:MAX_TITLE],
         tier=decided.decision.tier,
     )
+
+
+def _write_kept(exchange: Exchange, session: str, title: str, text: str) -> tuple[Job, Segment, JobEnding]:
+    """A job that nobody serves, with its log and its end. It has no body, since nothing may be sent again."""
+    job_id, now = job_id_of(exchange.id), time.time()
+    composer, frames = ResponsesComposer(Answer(job_id.removeprefix("resp_"), "auto", int(now))), LogFrames(job_id)
+    log = frames.take(composer.open() + composer.text(text) + composer.close(Finish.STOP, None))
+    assert log is not None
+    queued: JsonObject = {**frames.response, "status": "queued", "output": [], "completed_at": None}
+    job = Job(
+        id=job_id,
+        caller=exchange.caller,
+        created_at=now,
+        body=b"",
+        headers={},
+        queued=write_response(queued),
+        key=exchange.arrival.key,
+        session=session,
+        title=" ".join(title.split())[:MAX_TITLE],
+        tier=Tier.DEEP,
+        state=JobState.RUNNING,
+        attempt=1,
+        owner=f"kept-{secrets.token_hex(16)}",
+    )
+    return job, log, JobEnding(JobState.COMPLETED, now, write_response(frames.response))
 
 
 def keep_headers(headers: Mapping[str, str]) -> dict[str, str]:

@@ -1,30 +1,24 @@
-"""Responses by HTTP: read, delete or cancel one by its id, also while its job runs; and the list of jobs.
-
-Also the pages by which `tandem delegate --agent` keeps the work of an agent as a job.
-"""
+"""Responses by HTTP: read, delete or cancel one by its id, also while its job runs; and the list of jobs."""
 
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from functools import partial
 
-from router.contract.caller import LOCAL, Caller
+from router.contract.caller import Caller
 from router.contract.digits import parse_exactly
-from router.contract.errors import BadRequest, JobGone, JobsUnavailable, NotFound, NotPermitted, RateLimited
+from router.contract.errors import BadRequest, JobGone, JobsUnavailable, NotFound, RateLimited
 from router.contract.exchange import work_here
 from router.contract.job import FINAL, Job, JobEnding, JobState, JobStore
 from router.contract.keys import rights_of
-from router.contract.limits import Limits
 from router.contract.request import Json, JsonObject
 from router.contract.rights import NOTHING
 from router.contract.stores import StoredResponse, StoreUnusable
 from router.dialects.fields import as_object
 from router.dialects.responses.background import with_status
 from router.dispatch.passed_headers import STREAM_HEADERS
-from router.edge.control.bodies import read_small_body
 from router.edge.control.panel import Answer, Asked, Page, as_json
 from router.house import House
-from router.jobs import outside
 from router.jobs.jobs import Jobs
 from router.jobs.tail import follow
 from router.responses.items import list_items
@@ -39,10 +33,6 @@ _POLL_PART = 100
 """A client is told to come back after a tenth of the time for which the job has been there, within these bounds."""
 _MAX_POLLS, _POLLS_SECONDS, _MAX_POLLED = 20, 1.0, 1_000
 _CANCEL_SECONDS = 1.5
-_MAX_AGENT_BYTES = 16 << 20
-_MAX_NUMBER = 1 << 40
-_ENDS = (JobState.COMPLETED, JobState.FAILED, JobState.CANCELLED)
-_AgentPage = Callable[[Asked, JsonObject], Awaitable[Answer]]
 
 
 class Polls:
@@ -316,74 +306,3 @@ async def answer_or_refuse(page: Callable[[Asked], Awaitable[Answer]], asked: As
         return await page(asked)
     except StoreUnusable as error:
         raise JobsUnavailable(f"background jobs cannot be read now: {error.for_callers}", retry_after_seconds=1.0) from error
-
-
-class OutsideJobs:
-    """The pages that take a job, its log and its end. For admins, where the config has a runner."""
-
-    def __init__(self, house: House, jobs: Jobs, limits: Callable[[], Limits]) -> None:
-        self._house, self._jobs, self._limits, self._off_loop = house, jobs, limits, house.state.speedups.off_loop
-        pages: dict[str, _AgentPage] = {_JOBS: self._begin, f"{_ONE}/log": self._write_log, f"{_ONE}/end": self._end}
-        self.pages = tuple(
-            Page(path, partial(answer_or_refuse, partial(self._read, page)), ("POST",), needs_admin=True)
-            for path, page in pages.items()
-        )
-
-    async def _read(self, page: _AgentPage, asked: Asked) -> Answer:
-        """Check who asks, and read the body."""
-        if not self._house.plan.jobs.takes_agents:
-            raise NotPermitted("no agent may be run: delegation.runner is not set in the config of this router")
-        if asked.key is None and asked.caller != LOCAL:
-            raise NotPermitted("only an admin may keep the work of an agent as a job")
-        return await page(asked, await read_small_body(asked, self._limits(), _MAX_AGENT_BYTES))
-
-    async def _begin(self, asked: Asked, body: JsonObject) -> Answer:
-        task = _text(body, "task")
-        if not task.strip():
-            raise BadRequest("task: must not be empty", param="task")
-        if not asked.rights.may_delegate:
-            raise NotPermitted("this key does not have the right to delegate work (may_delegate)")
-        store = await self._jobs.open(self._house)
-        job = outside.write_job(asked.request_id, asked.caller, asked.key, task)
-        number = await outside.begin(store, job, self._house.plan.jobs, asked.rights.jobs_in_flight)
-        if self._jobs.runner is not None:
-            self._jobs.runner.wake()
-        return as_json({"id": job.id, "owner": job.owner, "number": number})
-
-    async def _write_log(self, asked: Asked, body: JsonObject) -> Answer:
-        job = await self._find(asked, body)
-        if job.state in FINAL:
-            raise JobGone(f"background job '{job.id}' is over", param="response_id")
-        store, text = await self._jobs.open(self._house), _text(body, "text")
-        number = await outside.write_log(store, job, _number(body), text, self._off_loop.run)
-        return as_json({"number": number, "is_cancelled": job.is_cancelled})
-
-    async def _end(self, asked: Asked, body: JsonObject) -> Answer:
-        state = body.get("state")
-        if state not in _ENDS:
-            raise BadRequest(f"state: must be one of {', '.join(_ENDS)}", param="state")
-        job = await self._find(asked, body)
-        change, error = _text(body, "change"), _text(body, "error")
-        store = await self._jobs.open(self._house)
-        run = self._off_loop.run
-        if not await outside.end(store, job, JobState(state), _number(body), run, change=change, error=error):
-            raise JobGone(f"background job '{job.id}' is no longer leased to this command", param="response_id")
-        return as_json({"id": job.id, "state": state})
-
-    async def _find(self, asked: Asked, body: JsonObject) -> Job:
-        store = await self._jobs.open(self._house)
-        return await outside.find_owned(store, asked.path["response_id"], asked.caller, _text(body, "owner"))
-
-
-def _text(body: JsonObject, name: str) -> str:
-    value = body.get(name, "")
-    if not isinstance(value, str):
-        raise BadRequest(f"{name}: must be a string", param=name)
-    return value
-
-
-def _number(body: JsonObject) -> int:
-    value = body.get("number", 0)
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < _MAX_NUMBER:
-        raise BadRequest("number: must be a sequence number", param="number")
-    return value

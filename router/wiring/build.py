@@ -313,7 +313,6 @@ def build_plan(
         combiners=(PlanThenEditPolicy(),),
         jobs=structs.replace(
             config.jobs,
-            takes_agents=config.delegation.runner is not None,
             share=config.limits.share if keys is not None else 1.0,
         ),
         combine=loaded.combine,

@@ -45,7 +45,7 @@ def list_panels(built: Built, is_ready: Callable[[], bool], admission: Admission
     from router.edge.control.savings import SavingsFigures
     from router.edge.control.stats import Stats
     from router.edge.control.wrong import Wrong
-    from router.jobs.panel import OutsideJobs, Responses
+    from router.jobs.panel import Responses
     from router.page.live import LiveFeed
     from router.page.past import Past
     from router.page.queries import LookingBack
@@ -67,7 +67,6 @@ def list_panels(built: Built, is_ready: Callable[[], bool], admission: Admission
         LookingBack(house, ledger, price_of),
         Past(ledger, state.entries),
         Responses(house, built.jobs),
-        OutsideJobs(house, built.jobs, lambda: admission.limits),
         Reload(built.reloader.answer if built.reloader is not None else None),
         RevokedWork(built.key_watch.answer if built.key_watch is not None else None),
         Login(admission),

@@ -9,7 +9,7 @@
 | a caller | `http`, `raw` (bytes), `sockets` (WebSocket), `clients` (real ones), `bridging` (another dialect) |
 | stores and what they keep | `kept`, `ledgers`, `jobs`, `sessions` (`SharedSessions` too), `histories` (clients' own logs) |
 | shared stores | `postgres`, `valkey` (real servers), `allowances` (limits and `Channel` without a server), `install_stores` |
-| background work | `background` (as a caller), `jobs_server` (a scripted API), `coding_agents` (scripted agents) |
+| background work | `background` (as a caller), `jobs_server` (a scripted API) |
 | configs, ports, certificates | `configs`, `ports`, `certificates` |
 | screens, feeds, metrics, traces | `terminal`, `feed_server`, `lines`, `trace_receiver` |
 | time | `waiting` (until something is so, tasks), `loop_clock` (a clock that jumps), `closing_loop`, `work` (CPU, not seconds) |

@@ -6,7 +6,6 @@ missing or goes back.
 
 import json
 import re
-from collections.abc import Iterable
 
 import orjson
 
@@ -237,10 +236,6 @@ def write_cut(sent: bytes, usage: Usage) -> bytes:
     }
     kind = "response.incomplete"
     return named_frame(kind, {"type": kind, "sequence_number": number + 1, "response": whole})
-
-
-def join_frames(segments: Iterable[Segment]) -> bytes:
-    return b"".join(segment.frames for segment in segments)
 
 
 def parse_response(raw: bytes) -> JsonObject:

@@ -18,10 +18,10 @@ def names_of(kind: str) -> list[str]:
 
 
 def test_a_config_is_opened_without_its_removed_settings_and_with_a_line_for_each():
-    loaded = load_text(SIMULATED + "delegation: {note: item}\n")
+    loaded = load_text(SIMULATED + "delegation: {runner: codex exec}\n")
 
     assert [line for line in loaded.warnings if "was removed" in line] == [
-        "delegation.note was removed: answers name the ended jobs of their session in x-tandem-jobs"
+        "delegation was removed: run your own client in a git worktree"
     ]
     assert not any("was removed" in line for line in load_text(SIMULATED).warnings)
 

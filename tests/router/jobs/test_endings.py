@@ -1,6 +1,5 @@
 """Ends that no owner of a job brings about: lost attempts, and revoked keys."""
 
-import asyncio
 import json
 from math import ceil
 
@@ -13,7 +12,6 @@ from router.dialects.responses.background import request_id_of
 from router.dialects.sse import count_written
 from router.jobs.endings import cancel_revoked, write_lost_entry
 from router.jobs.log_sink import LogAgain
-from router.jobs.outside import write_job
 from router.stores.sqlite.jobs import MemoryJobs
 from tests.tools.background import SPEECH, events_in
 from tests.tools.houses import make_house
@@ -82,30 +80,19 @@ async def store():
     await opened.close()
 
 
-async def test_waiting_jobs_and_agents_work_of_a_revoked_key_are_cancelled_and_others_stay(store):
+async def test_waiting_jobs_of_a_revoked_key_are_cancelled_and_others_stay(store):
     for number in range(250):  # several pages
         await store.add(make_job(f"resp_{number}", ANN if number % 2 else BOB, key="k_1" if number % 2 else "k_2"), MANY)
-    claimed = {(await store.claim("another worker", LEASE_SECONDS, MANY)).key for _ in range(2)}
-    agents = write_job("req_agent", ANN, "k_1", "the agent's task")
-    await store.add(agents, MANY, None, LEASE_SECONDS)
+    claimed = {(await store.claim("another router", LEASE_SECONDS, MANY)).key for _ in range(2)}
 
     ended = await cancel_revoked(store, lambda job: job.key == "k_1")
 
     assert claimed == {"k_1", "k_2"}
-    assert sorted(ended) == [("k_1", "running_jobs")] + [("k_1", "waiting_jobs")] * 124
+    assert ended == [("k_1", "waiting_jobs")] * 124
     cancelled = (await store.list_jobs(ANN, JobState.CANCELLED, 1_000, None)).jobs
     assert len(cancelled) == 124
     assert b"the key was revoked" in (await store.read_response(cancelled[0].id, None))[0]
-    assert (await store.find(agents.id, None)).is_cancelled
     assert len((await store.list_jobs(BOB, JobState.QUEUED, 1_000, None)).jobs) == 124
-    (elsewhere,) = (await store.list_jobs(ANN, JobState.RUNNING, 1_000, None)).jobs[1:]
-    assert not elsewhere.is_cancelled  # its own worker stops it
+    (elsewhere,) = (await store.list_jobs(ANN, JobState.RUNNING, 1_000, None)).jobs
+    assert not elsewhere.is_cancelled  # its own router stops it
     assert await cancel_revoked(store, lambda job: job.key == "k_1") == []
-
-
-async def test_of_two_workers_that_find_a_revoked_key_at_once_one_counts_the_agents_work(store):
-    await store.add(write_job("req_agent", ANN, "k_1", "the agent's task"), MANY, None, LEASE_SECONDS)
-
-    ended = await asyncio.gather(*(cancel_revoked(store, lambda job: job.key == "k_1") for _ in range(2)))
-
-    assert [*ended[0], *ended[1]] == [("k_1", "running_jobs")]

@@ -63,8 +63,8 @@ async def run(store):
     await some_turns()
 
 
-async def add(store, name: str = "resp_1", caller=ANN) -> None:
-    await store.add(make_job(name, caller, body=BODY, queued=QUEUED.replace(b"resp_1", name.encode())), MANY)
+async def add(store, name: str = "resp_1", caller=ANN, body=BODY) -> None:
+    await store.add(make_job(name, caller, body=body, queued=QUEUED.replace(b"resp_1", name.encode())), MANY)
 
 
 def note_entries(monkeypatch) -> list[tuple[str, str, int | None]]:
@@ -208,6 +208,18 @@ async def test_a_job_whose_owner_was_lost_after_its_last_frame_is_ended_and_not_
     assert [entry[:2] for entry in entries] == [(request_id_of("resp_1", 1), Outcome.SERVED)]
     events = events_in(b"".join(segment.frames for segment in await read_log(store, "resp_1")))
     assert [event["type"] for event in events].count("response.completed") == 1
+
+
+@pytest.mark.parametrize("body", [b'{"agent":true,"input":"fix it"}', b""])
+async def test_what_an_agent_of_an_older_release_left_is_ended_and_sent_to_nobody(store, run, body):
+    await add(store, body=body)
+    await store.claim("outside-1", -1.0, MANY)
+
+    _, adapter = run(WHOLE)
+    job = await over(store)
+
+    assert (job.state, adapter.opened) == (JobState.FAILED, [])
+    assert (await response_of(store))["error"]["reason"] == "interrupted"
 
 
 async def test_an_attempt_is_recorded_before_its_job_ends(store, run, monkeypatch):

@@ -12,7 +12,6 @@ from router.dialects.responses.logged import (
     LoggedOutput,
     cut_after,
     is_terminal,
-    join_frames,
     split_at_frame_end,
     write_response,
 )
@@ -214,5 +213,5 @@ def test_the_end_of_a_broken_stream_is_left_to_be_written_with_what_was_said(kin
         assert event["response"]["model"] == "m"
         assert event["response"]["error"] == {"code": "server_error", "message": "no", "reason": "odd"}
     again = LogFrames("resp_1")
-    again.take(join_frames([segment, last]))
+    again.take(segment.frames + last.frames)
     assert (again.ended, again.next_number) == (state, 2)
