@@ -185,7 +185,6 @@ STATED: Mapping[str, Callable[[], tuple[str, ...]]] = {
     ),
     "use/dashboard.md": lambda: (f"logged in for {logins.LOGIN_SECONDS // 3_600} hours",),
     "use/log-and-stats.md": lambda: (f"rotated at {log_file.MAX_BYTES // 10**6} MB",),
-    "decide/speed.md": lambda: (f"up to {default_of('second_opinion.max_wait_seconds')} s for a [second opinion]",),
 }
 """Limits and times that pages state in a sentence: too short for marks, so a test looks for them."""
 

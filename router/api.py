@@ -144,8 +144,7 @@ async def _decide(loaded: LoadedConfig, raw: bytes) -> Decision:
     built = build_house(loaded, with_ledger=False)
     try:
         built.learn(loaded.ledger_path)
-        decided = await built.house.decide(Arrival("req_dry_run", DEFAULT_DIALECT, Operation.CREATE, {}, raw))
-        return built.house.plan.consider(decided).decision
+        return (await built.house.decide(Arrival("req_dry_run", DEFAULT_DIALECT, Operation.CREATE, {}, raw))).decision
     finally:
         built.house.state.counter.close()
 

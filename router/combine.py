@@ -29,17 +29,14 @@ class Combiner:
         on = combining_for(self._terms, view, session.position, self._rules.rights)
         return read_plan(view, turn, session.state) if on.plan else turn
 
-    def begin(self, decided: Decided) -> Decided:
-        """The decision with what the person makes of deep's objections."""
-        return decided if self._find_on(decided).look is None else answer_objections(self._rules, decided)
-
-    def conclude(self, decided: Decided, begun: Decided) -> Decided:
-        """Add what is on to a decision, which a second opinion may have made again since it was `begun`."""
-        planned = PlanMemory.read(decided.session.state.combine).after(decided.decision.turn)
-        combining, before = planned.write(self._find_on(decided).words), begun.decision.look_before
-        decision = replace(decided.decision, combining=combining, look_before=before)
+    def apply(self, decided: Decided) -> Decided:
+        """Add what is on to a decision, and what the person makes of deep's objections."""
+        on, state = self._find_on(decided), decided.session.state
+        begun = decided if on.look is None else answer_objections(self._rules, decided)
+        planned = PlanMemory.read(state.combine).after(begun.decision.turn)
+        decision = replace(begun.decision, combining=planned.write(on.words))
         words = _say_plan(decision)
-        return replace(decided, decision=say_combined(decision, words) if words else decision)
+        return replace(begun, decision=say_combined(decision, words) if words else decision)
 
     def _find_on(self, decided: Decided) -> Combining:
         return combining_for(self._terms, decided.view, decided.session.position, self._rules.rights)

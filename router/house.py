@@ -112,7 +112,7 @@ class House:
         return reply.finish(await self._dispatch(plan, exchange, decided, reply.sink))
 
     async def _decide(self, plan: Plan, view: RequestView, turn: Turn, exchange: Exchange | None = None) -> Decided:
-        """Session → signals → opinions → choice → foresight → second opinion. Without an exchange, nobody is waiting."""
+        """Session → signals → opinions → choice → foresight → what both tiers do. Without an exchange, nobody is waiting."""
         state, rules, alias = self.state, plan.rules, plan.models.resolve(view.model)
         session = await state.memory.recall(view, turn, alias)
         if session.origins:
@@ -129,11 +129,9 @@ class House:
         opinions = collect(rules, view, signals)
         chosen = Decided(view, session, choose(rules, view, signals, opinions), opinions)
         decided = foresee(rules, chosen, live.may_wait)
-        if exchange is None:
-            return decided
-        if is_long:
+        if is_long and exchange is not None:
             prepare_count(decided.decision, state.counter)
-        return await plan.consult(exchange, decided, live.queues) if plan.adviser or plan.combiner else decided
+        return plan.combiner.apply(decided) if plan.combiner is not None else decided
 
     def _dispatch(self, plan: Plan, exchange: Exchange, decided: Decided, sink: AnswerSink) -> Awaitable[Ending]:
         """Have the request served, with what its answer is to say of the decision and to carry along."""
@@ -161,7 +159,7 @@ class House:
         named = view.overrides.session
         if named and await self.state.memory.knows(view.caller, named):
             turn = replace(turn, session=named)
-        decided = plan.consider(await self._decide(plan, view, turn))
+        decided = await self._decide(plan, view, turn)
         losses = ((name, plan.dispatcher.find_losses(decided.view, name)) for name in decided.decision.targets)
         return {**explain(decided.decision), "drops": {name: list(lost) for name, lost in losses if lost}}
 

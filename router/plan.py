@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from router.combine import Combiner
 from router.contract.combine import NOTHING, Combine, check_combining
 from router.contract.exchange import Exchange, Observers, Passed
-from router.contract.facts import Decided, Ending
+from router.contract.facts import Ending
 from router.contract.job import USUAL_TERMS, JobTerms
 from router.contract.keys import Key, KeyRing
 from router.contract.lasting import Lasting
@@ -28,13 +28,11 @@ from router.dispatch.dispatch import Dispatcher
 from router.dispatch.live.statistics import LiveStatistics
 from router.limits.budgets import Budgets
 from router.limits.callers import NO_LIMITS, CallerLimits
-from router.limits.queues import Queues
 from router.limits.rates import CallerRates
 from router.look.looks import Looks
 from router.loop.speedups import Speedups
 from router.loop.stalls import LoopWatch
 from router.responses.repeats import Repeats
-from router.second_opinion import Adviser
 from router.sense.models import ModelNames
 from router.sense.tokens import Calibration
 from router.sessions.ended_jobs import EndedJobs
@@ -76,7 +74,6 @@ class Plan(Struct, frozen=True):
     """Limits of callers with a key, checked before every attempt."""
     pass_through: Mapping[PassedRoute, str] = field(default_factory=dict)
     """Target of each undecided route."""
-    adviser: Adviser | None = None
     shows_page: bool = True
     """Whether browsers get the live page at `/`."""
     jobs: JobTerms = USUAL_TERMS
@@ -101,18 +98,6 @@ class Plan(Struct, frozen=True):
             return self
         rules = replace(self.rules, policies=(*self.rules.policies, *self.combiners))
         return replace(self, rules=rules, combiner=Combiner(self.combine, rules))
-
-    async def consult(self, exchange: Exchange, decided: Decided, queues: Queues) -> Decided:
-        """A decision with a second opinion, if one is worth asking for, and with what both tiers do for its task."""
-        begun = decided if self.combiner is None else self.combiner.begin(decided)
-        advised = begun if self.adviser is None else await self.adviser.consult(exchange, begun, queues)
-        return advised if self.combiner is None else self.combiner.conclude(advised, begun)
-
-    def consider(self, decided: Decided) -> Decided:
-        """What `consult` would add, without asking a target."""
-        begun = decided if self.combiner is None else self.combiner.begin(decided)
-        advised = begun if self.adviser is None else self.adviser.consider(begun)
-        return advised if self.combiner is None else self.combiner.conclude(advised, begun)
 
     def pass_on(self, exchange: Exchange, passed: Passed, caller: Sink) -> Coroutine[Any, Any, Ending]:
         """Relay a request of an undecided route. Raises `NotPermitted` if its caller may not use the target."""

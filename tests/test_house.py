@@ -28,10 +28,9 @@ LEVELS = {
     "limits": ("contract", "dialects", "telemetry"),
     "dispatch": ("contract", "dialects", "telemetry", "loop", "limits"),
     "settle": ("contract", "dialects", "telemetry", "decide"),
-    "second_opinion": ("contract", "dialects", "telemetry", "loop", *MIDDLE, "limits"),
     "look": ("contract", "dialects", "telemetry", "loop", *MIDDLE, "limits", "combine"),
     "combine": ("contract", "decide", "sessions"),
-    "plan": ("contract", "dialects", "telemetry", "loop", *MIDDLE, "limits", "second_opinion", "combine", "look"),
+    "plan": ("contract", "dialects", "telemetry", "loop", *MIDDLE, "limits", "combine", "look"),
     "house": ("contract", "dialects", "telemetry", "loop", *MIDDLE, "settle", "plan"),
     "edge": ("contract", "dialects", "telemetry", "loop", *MIDDLE, "plan", "house"),
     "screen": ("contract", "telemetry", "decide", "sessions", "past"),
@@ -59,7 +58,6 @@ LEVELS = {
         "loop",
         *MIDDLE,
         "settle",
-        "second_opinion",
         "plan",
         "house",
         "notices",
@@ -73,7 +71,6 @@ LEVELS = {
         *MIDDLE,
         "limits",
         "settle",
-        "second_opinion",
         "look",
         "plan",
         "house",
@@ -324,10 +321,10 @@ def test_every_function_of_the_road_can_be_said_aloud():
 
 
 # The whole house. Each figure is what stood when it was last set, and only falls: what grows in one place shrinks in another.
-SOURCE_LINES, SOURCE_FILES = 86_638, 651
-PROGRAM_LINES = 1_755
-TEST_LINES = 128_842
-MEASURING_LINES = 9_730
+SOURCE_LINES, SOURCE_FILES = 86_239, 649
+PROGRAM_LINES = 1_754
+TEST_LINES = 128_014
+MEASURING_LINES = 9_544
 _WRITTEN = {".py", ".js", ".sql"}
 _MEASURING = tuple(f"tests/{folder}/" for folder in ("bench", "lab", "soak"))
 

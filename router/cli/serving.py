@@ -262,7 +262,6 @@ def facts_of(order: Order, loaded: LoadedConfig, url: str) -> "Facts":
         connect=_connect_command(loaded, url),
         init=init_command(),
         is_simulated=loaded.is_simulated,
-        second_opinion=loaded.second_opinion,
         has_page=loaded.config.page,
         ledger_path=str(path or ""),
     )
@@ -336,8 +335,6 @@ def welcome(loaded: LoadedConfig, url: str) -> str:
     else:
         names = ", ".join(f"{plan.target.tier} {plan.target.name}" for plan in loaded.targets)
         lines.append(f"Serving {names} ({loaded.source}).")
-    if loaded.second_opinion:
-        lines.append(f"Second opinion: {loaded.second_opinion}.")
     lines += ["", f"Base URL    {url}/v1          (Claude Code and Anthropic SDKs: {url})"]
     if loaded.config.page:
         lines.append(f"Page        {url}/")

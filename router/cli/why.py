@@ -104,7 +104,7 @@ def _say_unknown(attempts: list[Attempt]) -> str:
 def _attempt_parts(attempt: Attempt) -> list[str]:
     parts = [attempt.error or "served"]
     if attempt.is_question:
-        asked = "look" if attempt.is_look else "second opinion"
+        asked = "look" if attempt.is_look else "question"
         parts[0] = f"{asked}, {attempt.error}" if attempt.error else asked
     if attempt.status is not None and attempt.error is not None:
         parts[0] += f" ({attempt.status})"

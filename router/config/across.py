@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from msgspec.structs import replace
 
 from router.config.faults import ConfigError, Fault, Known, check_block, close_to
-from router.config.models import SHIPPED_MODELS, SHIPPED_POLICIES, LedgerSettings, SecondOpinionSettings
+from router.config.models import SHIPPED_MODELS, SHIPPED_POLICIES, LedgerSettings
 from router.config.own_policies import is_own
 from router.config.reading import expand
 from router.config.target_settings import TargetSettings
@@ -21,7 +21,7 @@ from router.contract.rights import Rights
 from router.contract.secret import Secret, looks_like_key
 
 _RULES = "rules"
-_ASKED, _PASSED = "second_opinion", "pass_through"
+_PASSED = "pass_through"
 _DAYS_OF_A_MONTH = 31
 _SHOWN = 3
 _HTTP = ("", "http", "https")
@@ -107,18 +107,6 @@ def check_store(store: str | None, ledger: str | None, folder: Path, faults: lis
         faults.append(Fault("store.path", "is the same file as the ledger", "give it another name, such as responses.db"))
 
 
-def check_asked(name: str | None, targets: Mapping[str, TargetSettings], faults: list[Fault]) -> None:
-    """Only targets with their own key: a caller's is for the caller's requests."""
-    if name is None:
-        return
-    path, known = f"{_ASKED}.target", sorted(filter(None, targets))
-    if name not in targets:
-        faults.append(_unknown(path, name, known))
-    elif (key := targets[name].api_key) is not None and Secret(key).is_callers:
-        problem = f'"{name}" takes the caller\'s own key, which is never used for a second opinion'
-        faults.append(Fault(path, problem, "name a target with a key of its own, or without one"))
-
-
 def check_combine(combine: Combine, folder: Path, faults: list[Fault]) -> Combine:
     """With the question to deep, as its file has it."""
     name = combine.look.prompt
@@ -135,29 +123,6 @@ def check_combine(combine: Combine, folder: Path, faults: list[Fault]) -> Combin
             size = f"has {len(question):,} characters" if question else "is empty"
             faults.append(Fault(_PROMPT, f"{name} {size}", f"write 1 to {_MAX_QUESTION:,} characters"))
     return replace(combine, look=replace(combine.look, question=question))
-
-
-def warn_of_slowness(asked: SecondOpinionSettings | None, targets: Sequence[TargetPlan]) -> list[str]:
-    """Warn of a target slower than the longest wait, which would only delay turns."""
-    found = _find(asked, targets)
-    if asked is None or found is None or found.target.typical.ttft_seconds < asked.max_wait_seconds:
-        return []
-    usual = f"{asked.target} usually takes {found.target.typical.ttft_seconds:g} s to its first token"
-    return [f"{_ASKED}: {usual}, so its answer comes too late; name a quicker target, or raise max_wait_seconds"]
-
-
-def say_who_is_asked(asked: SecondOpinionSettings | None, targets: Sequence[TargetPlan]) -> str:
-    """Which target, at which provider, receives the words of turns in doubt."""
-    found = _find(asked, targets)
-    if found is None:
-        return ""
-    named = found.endpoint.model if found.is_model else found.adapter  # a library's model begins with its provider
-    where = urlsplit(found.endpoint.base_url).hostname or named
-    return f"{found.target.name} ({where}) receives the words of turns in doubt"
-
-
-def _find(asked: SecondOpinionSettings | None, targets: Sequence[TargetPlan]) -> TargetPlan | None:
-    return next((plan for plan in targets if asked is not None and plan.target.name == asked.target), None)
 
 
 def check_passed(

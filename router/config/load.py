@@ -14,7 +14,6 @@ from pydantic import ValidationError
 
 from router.config.across import (
     block_warnings,
-    check_asked,
     check_budgets,
     check_combine,
     check_models,
@@ -24,9 +23,7 @@ from router.config.across import (
     check_store,
     fingerprint_of,
     proxy_warnings,
-    say_who_is_asked,
     warn_of_short_ledger,
-    warn_of_slowness,
 )
 from router.config.certificate import Certificate, CertificateUnusable, TlsPaths, check_pair, paths_of, warn_of_key
 from router.config.cures import list_unshared
@@ -146,10 +143,6 @@ class LoadedConfig:
         return ledger_path_of(self.config, self.folder)
 
     @property
-    def second_opinion(self) -> str:
-        return say_who_is_asked(self.config.second_opinion, self.targets)
-
-    @property
     def store_path(self) -> Path | None:
         """None if responses are only kept in memory."""
         path = self.config.store.path
@@ -247,7 +240,6 @@ def _check_blocks(
     targets = check_targets(blocks, config.limits, folder, known, faults, keys)
     named = {block.settings.name: block.settings for block in blocks if block.settings.name != STAND_IN}
     check_models(config.models, set(named), faults)
-    check_asked(config.second_opinion.target if config.second_opinion else None, named, faults)
     check_passed(config.pass_through.items(), named, known, faults)
     check_store(config.store.path, config.ledger.path, folder, faults)
     checker = SecretChecker(faults, keys, needs_keys=known.needs_keys)
@@ -273,7 +265,7 @@ def _check_blocks(
         certificate=certificate,
         combine=check_combine(config.combine, folder, faults),
     )
-    warnings = block_warnings(blocks) + warn_of_slowness(config.second_opinion, targets)
+    warnings = block_warnings(blocks)
     if folder.is_dir():  # without a config, the first router makes it
         warnings += [warning for _, settings in policies for warning in settings.warnings]
     warnings += loaded.switched_off

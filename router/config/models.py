@@ -93,15 +93,6 @@ class BudgetsSettings(Settings):
         return value
 
 
-class SecondOpinionSettings(Settings):
-    """In doubt, ask a target whether a turn is quick or long. It then receives up to 900 characters of what people typed."""
-
-    target: str
-    """The target to ask: none with `api_key: caller`."""
-    max_wait_seconds: float = Field(default=0.4, gt=0, le=10)
-    """How long a turn may wait for it."""
-
-
 class LedgerSettings(Settings):
     """The record of requests."""
 
@@ -193,8 +184,6 @@ class Config(Settings):
     """Target of routes that are relayed: {embeddings: openai-fast}."""
     decision: Economics = Economics()
     """The economics of the choice."""
-    second_opinion: SecondOpinionSettings | None = None
-    """In doubt, ask a target. Off by default."""
     combine: Combine = Combine()
     """Both tiers on one task. Off by default."""
     rules: tuple[object, ...] = Field(default=(), max_length=MAX_RULES)

@@ -99,20 +99,6 @@ class Weighing(Struct, frozen=True):
     """None unless both tiers are open."""
 
 
-class SecondOpinion(Struct, frozen=True, omit_defaults=True):
-    """Asking another target about a turn: expected value and cost, and the result."""
-
-    target: str
-    answer: str
-    """`long` or `quick`; `late`, `odd` or `failed`, which are ignored; `would ask`; or `not asked`."""
-    value_usd: float
-    """The value of information."""
-    cost_usd: float
-    """Expected cost of asking, time included."""
-    because: str = ""
-    asked_ms: float | None = None
-
-
 class Decision(Struct, frozen=True):
     """Which tier serves a turn, and why. A failed attempt may move on to the other tier's `spill` targets."""
 
@@ -134,8 +120,6 @@ class Decision(Struct, frozen=True):
     """The weights that read the words: fitted values belong to them."""
     was_asked_for: bool = False
     """Whether a person, or an operator's rule, asked for the tier."""
-    second_opinion: SecondOpinion | None = None
-    """None if not configured, or nothing was in doubt."""
     combining: str = ""
     """What both tiers do for the task, as `Combining.words` says it; empty for nothing."""
     combined: str | None = None

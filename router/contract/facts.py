@@ -38,8 +38,6 @@ class Decided(Fact, frozen=True):
     decision: Decision
     opinions: Opinions = Opinions()
     """The policies' opinions as collected: another decision can be made from them."""
-    asked_at: float | None = None
-    """When a second opinion was asked for."""
     worth_waiting_seconds: float = math.inf
     """The wait for the chosen target beyond which another is better."""
     missed: str = ""

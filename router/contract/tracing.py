@@ -12,7 +12,7 @@ class TraceHeaders(Protocol):
     """Headers by which a target's spans join a request's trace; none if it is not traced."""
 
     def __call__(self, exchange: Exchange, *, is_question: bool = False) -> Headers:
-        """Called right before a call opens. `is_question`: for a second opinion or a look."""
+        """Called right before a call opens. `is_question`: for a look."""
         ...
 
 

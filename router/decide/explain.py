@@ -7,7 +7,7 @@ from typing import Protocol
 from msgspec import to_builtins
 
 from router.contract.combine import LookEnd
-from router.contract.decision import ESTIMATE, Decision, Estimate, Evidence, Flip, Projection, Redo, SecondOpinion, Weighing
+from router.contract.decision import ESTIMATE, Decision, Estimate, Evidence, Flip, Projection, Redo, Weighing
 from router.contract.economics import ASSUMED_RATES
 from router.contract.opinions import Insist, Lean, Opinions, RuleOut
 from router.contract.request import Json, JsonObject
@@ -166,7 +166,6 @@ def explain(decision: Decision) -> JsonObject:
         "prompt_tokens_range": explain_range(signals.prompt.late_range),
         **explain_opinions(decision.opinions),
         **explain_weighing(weighing, decision.score, decision.decided_by, decision.economics, signals.shadow),
-        "second_opinion": explain_second_opinion(decision.second_opinion, decision.economics),
         **explain_combined(decision.combined, decision),
         "config": decision.config_fingerprint,
         "weights": decision.weights_fingerprint,
@@ -208,26 +207,6 @@ def explain_weighing(
         "margin_usd": round(abs(costs[0] - costs[1]), 6) if len(costs) == 2 else None,
         "flip": {"score": _rounded(flip.score, 4), "fast_wait_seconds": _rounded(flip.fast_wait_seconds, 2)},
     }
-
-
-def explain_second_opinion(opinion: SecondOpinion | None, worth: Worth) -> JsonObject | None:
-    """In seconds only where time has a value."""
-    if opinion is None:
-        return None
-    rate = worth.usd_per_second
-    told: JsonObject = {
-        "target": opinion.target,
-        "answer": opinion.answer,
-        "value_usd": round(opinion.value_usd, 6),
-        "cost_usd": round(opinion.cost_usd, 6),
-        "value_seconds": round(opinion.value_usd / rate, 3) if rate else None,
-        "cost_seconds": round(opinion.cost_usd / rate, 3) if rate else None,
-    }
-    if opinion.because:
-        told["because"] = opinion.because
-    if opinion.asked_ms is not None:
-        told["asked_ms"] = round(opinion.asked_ms, 2)
-    return told
 
 
 class Combined(Protocol):

@@ -16,9 +16,9 @@ from router.contract.signals import Signals
 from router.contract.target import TargetStatus
 from router.contract.words import PERSONS_KINDS
 
-PERSONAL, SECOND_OPINION, OBJECTIONS = "personal", "second_opinion", "objections"
+PERSONAL, OBJECTIONS = "personal", "objections"
 """Sources of a person's offsets, of another target's opinion, and of words about deep's objections."""
-ADDED = frozenset({SECOND_OPINION, OBJECTIONS})
+ADDED = frozenset({OBJECTIONS})
 """Sources of leans that are added to those of policies."""
 ASIDE = frozenset({PERSONAL, BUDGET})
 """Sources of leans that are not about the turn."""

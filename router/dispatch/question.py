@@ -26,8 +26,6 @@ from router.limits.queue import Permit
 
 LATE = "late"
 _ABANDONED = "abandoned"
-MAX_TOKENS = 64
-"""One word is enough. A target that reasons gets a little room; one that rambles is cut off."""
 _MAX_BYTES = 65_536
 
 
@@ -46,9 +44,8 @@ async def ask(
     clock: Callable[[], float],
     permit: Permit | None = None,
     *,
-    max_tokens: int = MAX_TOKENS,
+    max_tokens: int,
     headers: Mapping[str, str] = {},
-    is_look: bool = False,
 ) -> Asked:
     """`permit` is needed for a target with a quota. Always noted as a fact; a caller who leaves closes the call.
 
@@ -79,7 +76,7 @@ async def ask(
         now, is_used = clock(), is_billed(answer.status or None, error)
         usage = measure_usage(Operation.CREATE, usage, estimate_tokens(words), 0, is_billed=is_used)
         cost, seconds = cost_of(usage, target.price), round(now - opened_at, 4)
-        row = Attempt(target.name, answer.status or None, code or None, seconds, usage, cost, is_question=True, is_look=is_look)
+        row = Attempt(target.name, answer.status or None, code or None, seconds, usage, cost, is_question=True, is_look=True)
         exchange.note(ended := QuestionEnded(now, target, row, error, usage, None, opened_at))
         if permit is not None:
             permit.settle((ended,), now)

@@ -7,7 +7,7 @@ requests under way can never spend more together than what is left, however many
 - A request is refused if what is left does not cover its prompt and the shortest useful answer (`bounds`).
 - A failed attempt may be billed as well: what is held before a further one covers what the earlier ones came to. Where too
   little is left for that, the request ends there.
-- A second opinion is asked before the decision, and has a reservation of its own, until it is answered (`hold_question`).
+- A look has a reservation of its own, until it is answered (`hold_question`).
 - A cost that is not known counts as what was held for it. Counting tokens, and what the router answers by itself, costs
   nothing.
 """

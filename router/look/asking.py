@@ -132,7 +132,6 @@ class Asker:
             permit,
             max_tokens=TOKENS_OUT,
             headers=headers,
-            is_look=True,
         )
 
     def _bound(self, target: Target, prompt_tokens: int) -> int:

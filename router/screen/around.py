@@ -31,7 +31,6 @@ class Facts:
     connect: str
     init: str
     is_simulated: bool
-    second_opinion: str = ""
     """Who receives people's words besides the serving targets; empty if none."""
     has_page: bool = True
     ledger_path: str = ""
@@ -47,8 +46,6 @@ def write_head(facts: Facts, columns: int, style: Style) -> list[str]:
     lines += _flow([*tiers, facts.preference, f"ledger {facts.ledger}"], columns, style)
     if facts.is_simulated:
         lines += _flow(["No model is configured: simulated tiers answer.", f"Your own: {facts.init}"], columns, style)
-    if facts.second_opinion:
-        lines += _flow([f"second opinion  {facts.second_opinion}"], columns, style)
     connect = f"Connect a client: {facts.connect}"
     last = _flow([connect, "Ctrl-C stops"], columns, style)
     return [*lines, *(style.paint(line, DIM) for line in last), ""]

@@ -40,7 +40,7 @@ _NO_PASTE = (0,) * len(_PASTES)
 def read_features(text: str) -> Features:
     """Cached: a tool loop repeats the person's words on every call."""
     whole = _ends(text.strip(), _MAX_TYPED, _MAX_TYPED)
-    typed, pasted = _part(whole)
+    typed, pasted = part_pasted(whole)
     shown = _ends(typed, _HEAD_CHARS, _TAIL_CHARS)
     lower = shown.lower()
     words = _split(lower)
@@ -62,13 +62,7 @@ def read_features(text: str) -> Features:
     )
 
 
-def own_words(text: str) -> tuple[str, int]:
-    """The text without pasted lines, and their number: a log says little of the task's size."""
-    own, pasted = _part(text)
-    return own, sum(pasted)
-
-
-def _part(text: str) -> tuple[str, tuple[int, ...]]:
+def part_pasted(text: str) -> tuple[str, tuple[int, ...]]:
     """The text without pasted lines, and how many of these are code, a log and a diff."""
     if len(text) < _LEAST_CHARS or text.count("\n") < _LEAST_LINES:
         return text, _NO_PASTE
@@ -97,10 +91,6 @@ def _kind_of(line: str) -> str:
         return found.lastgroup or "code"
     is_indented = line.startswith(("    ", "\t")) and not line.lstrip().startswith(("-", "*", "•"))
     return "code" if is_indented or len(_SIGNS.findall(line)) > _MAX_SIGNS * len(line) else ""
-
-
-def shown_words(text: str) -> str:
-    return _ends(drop_claims(own_words(_ends(text.strip(), _MAX_TYPED, _MAX_TYPED))[0]), _HEAD_CHARS, _TAIL_CHARS)
 
 
 def _ends(text: str, head: int, tail: int) -> str:

@@ -13,13 +13,13 @@ import msgspec
 from msgspec import Struct
 
 from router.contract.combine import LookEnd
-from router.contract.decision import Decision, Projection, Redo, SecondOpinion, Weighing
+from router.contract.decision import Decision, Projection, Redo, Weighing
 from router.contract.entry import COLUMNS
 from router.contract.opinions import Insist, Lean, Opinions, RuleOut, Skipped
 from router.contract.request import JsonObject
 from router.contract.words import Tier
 from router.decide.estimate import weighing_of
-from router.decide.explain import explain_combined, explain_opinions, explain_range, explain_second_opinion, explain_weighing
+from router.decide.explain import explain_combined, explain_opinions, explain_range, explain_weighing
 
 _VERSION = 3
 ROW_COLUMNS = (*COLUMNS, "decision", "attempts")
@@ -59,7 +59,6 @@ class KeptDecision(Struct, frozen=True, omit_defaults=True):
     """Fingerprint of the config."""
     weights: str = ""
     """Fingerprint of the weights."""
-    second_opinion: SecondOpinion | None = None
     """Target, outcome, worth, expected cost."""
     combining: str = ""
     """Such as `plan,look:auto`."""
@@ -94,7 +93,7 @@ class KeptDecision(Struct, frozen=True, omit_defaults=True):
 _facts_of = attrgetter(
     *("tier", "targets", "decided_by", "prompt_tokens", "economics.usd_per_second"),
     *("opinions.insists", "opinions.ruled_out", "opinions.leans", "opinions.skipped", "spill"),
-    *("signals.prompt.is_exact", "signals.prompt.late_range", "config_fingerprint", "weights_fingerprint", "second_opinion"),
+    *("signals.prompt.is_exact", "signals.prompt.late_range", "config_fingerprint", "weights_fingerprint"),
     *("combining", "look", "look_before", "turn.trajectory.edits", "signals.shadow"),
 )
 """Read in one go: every request pays for it."""
@@ -171,7 +170,6 @@ def _explain(row: Mapping[str, Any], kept: KeptDecision) -> JsonObject:
         "prompt_tokens_range": explain_range(kept.prompt_tokens_range),
         **explain_opinions(opinions),
         **explain_weighing(_weighing(kept), score, kept.decided_by, kept, kept.shadow),
-        "second_opinion": explain_second_opinion(kept.second_opinion, kept),
         **explain_combined(row["combined"], kept),
         "config": kept.config,
         "weights": kept.weights,

@@ -77,7 +77,7 @@ ATTRIBUTES = (
     Attribute(REQUEST_ID, (REQUEST,), "For `tandem why`."),
     Attribute(OUTCOME, (REQUEST,), "As in the ledger."),
     Attribute(TARGET, (REQUEST, ATTEMPT), "Served or tried last; called."),
-    Attribute(IS_QUESTION, (ATTEMPT,), "`true` for a second opinion or a look."),
+    Attribute(IS_QUESTION, (ATTEMPT,), "`true` for a look."),
 )
 EVENTS = (
     Event(QUEUED, (TARGET, WAIT_SECONDS, POSITION, LENGTH, HAS_TURN), "Waited for room at a target."),

@@ -20,7 +20,7 @@ from router.contract.words import Outcome
 from router.telemetry import genai
 from router.telemetry.finished import AnsweredBy, Finished
 from router.telemetry.otlp import CLIENT, INTERNAL, SERVER, Event, Value, describe_event, write_span
-from router.telemetry.trace_context import LOOK, QUESTION, Ids, attempt_id, ids_of, name_conversation
+from router.telemetry.trace_context import LOOK, Ids, attempt_id, ids_of, name_conversation
 
 _FAULTS = (Outcome.FAILED, Outcome.CUT_SHORT)
 _ABANDONED = "abandoned"
@@ -57,7 +57,7 @@ class SpanWriter:
         decided_at = min(max(first_at, finished.began), finished.ended)
         if finished.decision is not None:
             spans.append(self._write_decide(finished, ids, decided_at))
-        spans += [self._write_call(finished, ids, call, decided_at) for call in calls]
+        spans += [self._write_call(finished, ids, call) for call in calls]
         return b",".join(spans)
 
     def _fold(self, finished: Finished) -> tuple[list[_Call], list[Event], float]:
@@ -73,7 +73,7 @@ class SpanWriter:
                 calls.append(call)
                 first_at, opened = min(first_at, fact.at), opened + 1
             elif isinstance(fact, QuestionEnded):
-                span_id = attempt_id(request_id, LOOK if fact.attempt.is_look else QUESTION)
+                span_id = attempt_id(request_id, LOOK)
                 calls.append(_Call(span_id, fact.target, fact.opened_at, fact.at, fact.attempt))
             elif isinstance(fact, AttemptEnded):
                 if call is None:
@@ -138,7 +138,7 @@ class SpanWriter:
         own, times = (ids.trace, ids.decide, ids.request), self._times(finished.began, ended)
         return write_span(own, genai.DECIDE, INTERNAL, times, values, state=_state(finished))
 
-    def _write_call(self, finished: Finished, ids: Ids, call: _Call, decided_at: float) -> bytes:
+    def _write_call(self, finished: Finished, ids: Ids, call: _Call) -> bytes:
         line, target, attempt = finished.line, call.target, call.attempt
         is_question = attempt is not None and attempt.is_question
         operation = "chat" if is_question else self._route_of(finished).operation
@@ -158,13 +158,10 @@ class SpanWriter:
         error = attempt.error if attempt is not None else _ABANDONED
         if attempt is not None:
             values |= {genai.STATUS: attempt.status, genai.ERROR: error, **_usage(attempt)}
-        # A second opinion belongs to the decision, and all other calls to the request.
-        is_within = attempt is not None and attempt.is_question and not attempt.is_look and finished.decision is not None
-        last = decided_at if is_within else finished.ended
-        began = min(max(call.opened, finished.began), last)
-        ended = last if call.closed is None else min(max(call.closed, began), last)
+        began = min(max(call.opened, finished.began), finished.ended)
+        ended = finished.ended if call.closed is None else min(max(call.closed, began), finished.ended)
         name = f"{operation} {target.model or target.name}"
-        own, is_failed = (ids.trace, call.span_id, ids.decide if is_within else ids.request), error not in (None, _ABANDONED)
+        own, is_failed = (ids.trace, call.span_id, ids.request), error not in (None, _ABANDONED)
         return write_span(own, name, CLIENT, self._times(began, ended), values, state=_state(finished), is_failed=is_failed)
 
     def _route_of(self, finished: Finished) -> TracedRoute:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from router.contract.relay import Headers
 
 TRACEPARENT, TRACESTATE = "traceparent", "tracestate"
-QUESTION, LOOK = "question", "look"
+LOOK = "look"
 _PARENT = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
 _KEY = r"[a-z0-9][a-z0-9_\-*/@]{0,255}"
 _VALUE = r"[\x20-\x2b\x2d-\x3c\x3e-\x7e]{0,255}[\x21-\x2b\x2d-\x3c\x3e-\x7e]"
@@ -85,7 +85,7 @@ def ids_of(request_id: str, parent: Parent | None) -> Ids:
 
 
 def attempt_id(request_id: str, attempt: int | str) -> str:
-    """The id of one attempt's span: by its number, from 0 on, `QUESTION` or `LOOK`."""
+    """The id of one attempt's span: by its number, from 0 on, or `LOOK`."""
     return blake2b(f"{request_id} {attempt}".encode(), digest_size=8, key=_secret).hexdigest()
 
 

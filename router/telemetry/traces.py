@@ -12,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import NamedTuple
 
 from router.contract.exchange import Exchange, Handler
-from router.contract.facts import AttemptOpened, Decided, Fact, Recorded
+from router.contract.facts import AttemptOpened, Fact, Recorded
 from router.contract.relay import Headers
 from router.contract.tracing import TraceTerms
 from router.telemetry import events
@@ -23,7 +23,6 @@ from router.telemetry.otlp import wrap
 from router.telemetry.spans import SpanWriter
 from router.telemetry.trace_context import (
     LOOK,
-    QUESTION,
     TRACEPARENT,
     attempt_id,
     ids_of,
@@ -79,8 +78,7 @@ class Traces:
         elif not self._is_sampled(exchange.id):
             return ()
         opened = sum(isinstance(fact, AttemptOpened) for fact in exchange.journal)
-        asked = QUESTION if exchange.last(Decided) is None else LOOK
-        span_id = attempt_id(exchange.id, asked if is_question else opened)
+        span_id = attempt_id(exchange.id, LOOK if is_question else opened)
         own = (TRACEPARENT, write_parent(ids_of(exchange.id, parent).trace, span_id))
         return (own, *parent.state_header) if parent is not None else (own,)
 

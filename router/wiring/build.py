@@ -1,7 +1,6 @@
 """The composition root: a config → a house with everything in it. The only place that knows every room."""
 
 import asyncio
-import dataclasses
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +14,7 @@ from msgspec import structs
 from router.config.across import check_budgets, check_recorded
 from router.config.faults import ConfigError, Fault, Known
 from router.config.load import LoadedConfig
-from router.config.models import SHIPPED_MODELS, Config
+from router.config.models import SHIPPED_MODELS
 from router.contract.caller import LOCAL
 from router.contract.combine import LookWhen
 from router.contract.exchange import Exchange, Link, Observer, Observers, Part
@@ -44,7 +43,6 @@ from router.notices.alerts import Alerts
 from router.notices.webhook import Webhook
 from router.plan import Plan, State
 from router.responses.keep import ResponseKeeper
-from router.second_opinion import Adviser
 from router.sense.exact import ExactCounter
 from router.sense.models import ModelNames, models_behind
 from router.sense.tokens import Calibration
@@ -307,7 +305,6 @@ def build_plan(
         tells_callers_apart=takes_callers_keys or keys is not None,
         caller_limits=limits,
         pass_through=config.pass_through,
-        adviser=_find_adviser(config, reachable, rules, state),
         shows_page=config.page,
         background=(BackgroundPolicy(),),
         combiners=(PlanThenEditPolicy(),),
@@ -381,13 +378,3 @@ def _choose_policies(loaded: LoadedConfig, rights: Mapping[str, Rights] | None, 
 def _own_models(loaded: LoadedConfig) -> list[tuple[Target, str]]:
     """Every target that has a model, with the model's own name there."""
     return [(plan.target, plan.endpoint.model) for plan in loaded.targets if plan.endpoint.model]
-
-
-def _find_adviser(config: Config, reachable: Mapping[str, Reachable], rules: Rules, state: State) -> Adviser | None:
-    """The adviser for second opinions. A question to it has no part of its tier's own instructions."""
-    asked = config.second_opinion
-    if asked is None:
-        return None
-    target = reachable[asked.target]
-    plain = dataclasses.replace(target, fit=target.fit._replace(instructions=""))
-    return Adviser(plain, rules, asked.max_wait_seconds, time.perf_counter, state.budgets)

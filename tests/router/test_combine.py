@@ -20,7 +20,7 @@ def consider(plan=PlanPhase.ACCEPTED, position=SessionPosition(Tier.DEEP), **dec
     turn = Turn(TurnKind.ASK, "session", "codex", "hello", plan=plan, position=position)
     decided = make_decided(decision=make_decision(turn=turn, **decision))
     combiner = Combiner(Combine(plan=True), Rules((), ECONOMICS, True, ""))
-    return combiner.conclude(decided, combiner.begin(decided)).decision
+    return combiner.apply(decided).decision
 
 
 def test_the_plans_state_is_what_the_decision_says_first():

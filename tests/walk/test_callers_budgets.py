@@ -250,34 +250,6 @@ async def test_a_reload_changes_a_budget_and_forgets_nothing(tandem, keys, confi
     assert budget(tandem)["spent_usd"] == pytest.approx(0.16004)
 
 
-async def test_a_second_opinion_is_paid_from_the_callers_budget_and_not_asked_for_without_room(
-    start, keys, config, upstream, other_upstream
-):
-    keys.write("daily_usd: 0.162")
-    tandem = await start(f"{config}second_opinion: {{target: spark}}\n")
-
-    async def script(wire, seen):
-        is_question = b"QUICK or LONG" in seen.body
-        await answer_json(CHAT_ANSWER if is_question else answer_of(8_000))(wire, seen)
-
-    upstream.scripts = other_upstream.scripts = [script]
-    first = await ask(tandem, keys, text="make the tests faster")
-    (row,) = await tandem.entries(1)
-    assert first.status == 200
-    assert [attempt.get("is_question", False) for attempt in json.loads(row["attempts"])] == [True, False]
-    assert as_units(budget(tandem)["spent_usd"]) == as_units(row["cost_usd"])
-
-    await ask(tandem, keys, text="make the tests faster, all of them")
-    refused = await ask(tandem, keys, text="make the tests faster, and soon")
-
-    await tandem.entries(3)
-
-    assert refused.status == 429
-    assert as_units(budget(tandem)["spent_usd"]) == recorded(tandem) <= as_units(0.162)
-    assert sum(b"QUICK or LONG" in seen.body for seen in upstream.seen) <= 3
-    assert read_entries(tandem.loaded.ledger_path)[-1]["error"] == "budget_spent"
-
-
 async def test_an_answer_of_the_router_itself_is_free(start, keys, config, upstream):
     keys.write("daily_usd: 0.000001")
     tandem = await start(config)

@@ -179,16 +179,6 @@ async def test_each_request_on_a_socket_has_a_trace_of_its_own_unless_its_handsh
     assert [wrong for spans in found.values() for wrong in misplaced_in(spans)] == []
 
 
-async def test_a_second_opinion_is_asked_with_the_id_of_its_own_span(serve, receiver, upstream):
-    prices = {"fast_extra": "price: {input: 1, output: 10},", "deep_extra": "price: {input: 3, output: 30},"}
-    async with serve(extra="second_opinion: {target: spark}", **prices) as tandem:
-        await call(tandem.port, PATH, chat("make the tests faster"))
-    _, decide, (asked, *_) = only_trace(receiver)
-
-    assert asked.parent_span_id == decide.span_id
-    assert upstream.seen[0].headers["traceparent"].split("-")[2] == asked.span_id.hex()
-
-
 @pytest.mark.parametrize("dialect", ["chat", "responses", "messages"])
 async def test_words_of_a_request_are_in_no_trace_wherever_they_are(dialect, receiver, upstream, tmp_path):
     upstream.scripts = [speak(dialect, Speech(f"the answer is {CANARY}"))]

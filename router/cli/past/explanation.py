@@ -40,8 +40,6 @@ def write_explanation(decision: JsonObject, redone: JsonObject | None = None) ->
             lines.append(f"redone      {_redone(turns, _number(redone['seconds']) / turns)}")
     flip = as_object(decision["flip"])
     lines.append(f"would flip  {_flip(flip, str(decision['decided_by']))}")
-    if opinion := as_object(decision.get("second_opinion")):
-        lines.append(f"{opinion['answer'] if opinion['answer'] in _UNASKED else 'asked':<11} {_second_opinion(opinion)}")
     if combined := decision.get("combined"):
         lines.append(f"combined    {combined}")
     for wait in map(as_object, as_list(decision.get("queued"))):
@@ -118,26 +116,6 @@ def _redone(turns: int, seconds: float) -> str:
 
 def _percent(share: Json) -> str:
     return f"{100 * _number(share):.2g} %"
-
-
-def _second_opinion(opinion: JsonObject) -> str:
-    """Its result, and both sides of the choice to ask."""
-    answer, asked_ms, because = str(opinion["answer"]), opinion.get("asked_ms"), opinion.get("because")
-    told = str(opinion["target"])
-    if answer not in _UNASKED:
-        told += f": {_LEFT_OUT.get(answer, answer)}"
-    if asked_ms is not None:
-        told += f", after {duration(_number(asked_ms) / 1000)}"
-    if because:
-        told += f"; {because}"
-    if _number(opinion["value_usd"]):
-        told += f"; knowing would save {_worth(opinion, 'value')}, asking costs {_worth(opinion, 'cost')}"
-    return told
-
-
-def _worth(opinion: JsonObject, name: str) -> str:
-    seconds = opinion.get(f"{name}_seconds")
-    return money(_number(opinion[f"{name}_usd"])) if seconds is None else duration(_number(seconds))
 
 
 def _ratio(estimate: JsonObject) -> str:

@@ -137,8 +137,6 @@ def describe(loaded: LoadedConfig) -> list[Finding]:
         ("decision", f"preference {loaded.config.preference}; policies: {policies}"),
         ("models", f"first match wins: {', '.join(meanings)}"),
     ]
-    if loaded.second_opinion:
-        told.append(("opinion", f"second opinion: {loaded.second_opinion}"))
     if loaded.webhook is not None:
         told.append(("alerts", f"sent to the address in {loaded.webhook.variable}"))
     return [Finding(about, GOOD, text) for about, text in told]

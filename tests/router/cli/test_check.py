@@ -7,7 +7,6 @@ import pytest
 
 from router.cli import main
 from tests.conftest import SIMULATED
-from tests.tools.running import two_targets
 
 SIMULATED_TIERS = """
 tiers:
@@ -50,14 +49,6 @@ def test_model_names_are_in_the_order_in_which_they_count(check):
     for name in ("claude-fast → deep, ", " mine → deep, ", " quick-one, ", " g* → quick-one, *haiku* → fast, "):
         assert name in said
     assert "gpt-*" not in said
-
-
-def test_who_receives_the_words_of_turns_in_doubt_is_said(check):
-    assert "second opinion" not in check(SIMULATED_TIERS)[1]
-
-    asked = two_targets("https://api.quick.example/v1", "https://api.deep.example/v1", extra="second_opinion: {target: spark}")
-
-    assert "second opinion: spark (api.quick.example) receives the words of turns in doubt" in check(f"{asked}\n")[1]
 
 
 def test_callers_and_keys_are_counted_and_those_that_expire_are_named(check, here):

@@ -133,13 +133,6 @@ def test_force_is_named_only_where_there_is_a_file_to_overwrite(here, has_file):
     assert ("init --force`" in welcome(loaded, "http://x")) is has_file
 
 
-def test_who_receives_the_words_of_turns_in_doubt_is_said_at_the_start(here):
-    (here / "config.yaml").write_text(f"{SIMULATED}\nsecond_opinion: {{target: simulated-fast}}\n")
-    loaded = load_config(find_config(None), known_names())
-
-    assert "Second opinion: simulated-fast (simulated) receives the words of turns in doubt." in welcome(loaded, "http://x")
-
-
 def test_the_page_is_named_at_the_start_unless_it_is_off(here):
     shown, off = (load_text(SIMULATED + extra) for extra in ("", "page: false\n"))
 

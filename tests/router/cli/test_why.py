@@ -155,10 +155,10 @@ def test_a_question_is_told_from_what_served():
     late = {**asked, "status": None, "error": "late", "usage": None, "cost_usd": 0.0}
 
     assert write_cost({"attempts": [asked, SERVED], "cost_usd": 0.013})[2:] == [
-        "  spark: second opinion, 0.2s, 1.2k tokens in, 88 out, $0.001",
+        "  spark: question, 0.2s, 1.2k tokens in, 88 out, $0.001",
         "  sage: served, 4.2s, 1.2k tokens in, 88 out, $0.012",
     ]
-    assert write_cost({"attempts": [late, SERVED], "cost_usd": 0.012})[2] == "  spark: second opinion, late, 0.2s, $0.000"
+    assert write_cost({"attempts": [late, SERVED], "cost_usd": 0.012})[2] == "  spark: question, late, 0.2s, $0.000"
 
 
 def test_a_refusal_costs_nothing_and_used_nothing():

@@ -97,68 +97,8 @@ tiers:
 """
 
 
-def load_asking(block: str, *, spark="", sage=""):
-    return load_text(f"second_opinion: {block}\n" + TIERS.format(spark=spark, sage=sage))
-
-
 def faults_of_block(block: str, *, spark="") -> list[str]:
     return [str(fault) for fault in faults_in(f"{block}\n" + TIERS.format(spark=spark, sage=""))]
-
-
-def test_it_is_off_by_default():
-    loaded = load_text(TIERS.format(spark="", sage=""))
-
-    assert loaded.config.second_opinion is None
-    assert loaded.second_opinion == ""
-
-
-def test_the_one_who_is_asked_is_named_with_the_provider():
-    loaded = load_asking("{target: spark}")
-
-    assert loaded.config.second_opinion.max_wait_seconds == 0.4
-    assert loaded.second_opinion == "spark (api.groq.example) receives the words of turns in doubt"
-    assert loaded.warnings == ()
-    other = load_asking("{target: sage, max_wait_seconds: 2}")
-    assert other.second_opinion == "sage (simulated) receives the words of turns in doubt"
-
-
-def test_an_unknown_target_is_a_fault_with_the_one_that_was_meant():
-    (fault,) = faults_of_block("second_opinion: {target: sprak}")
-
-    assert fault.startswith('second_opinion.target: "sprak" is not a target')
-    assert "spark?" in fault
-    assert "known: sage, spark" in fault
-
-
-def test_a_target_that_takes_the_callers_key_is_a_fault():
-    (fault,) = faults_of_block("second_opinion: {target: spark}", spark="api_key: caller")
-
-    assert "takes the caller's own key, which is never used for a second opinion" in fault
-
-
-@pytest.mark.parametrize("block", ["{}", "spark", "{target: spark, wait: 1}", "{target: spark, max_wait_seconds: 0}",
-                                   "{target: spark, max_wait_seconds: 11}"])  # fmt: skip
-def test_a_block_of_another_form_is_a_fault(block):
-    (fault,) = faults_of_block(f"second_opinion: {block}")
-
-    assert fault.startswith("second_opinion")
-
-
-def test_a_wrong_name_is_told_together_with_other_faults():
-    faults = faults_of_block("second_opinion: {target: sprak}", spark="windw: 3")
-
-    assert len(faults) == 2
-    assert any('"sprak" is not a target' in fault for fault in faults)
-
-
-def test_a_target_that_is_slower_than_the_longest_wait_is_warned_of():
-    (warning,) = load_asking("{target: sage}", sage="typical: {ttft_seconds: 0.9}").warnings
-
-    assert warning == (
-        "second_opinion: sage usually takes 0.9 s to its first token, so its answer comes too late;"
-        " name a quicker target, or raise max_wait_seconds"
-    )
-    assert load_asking("{target: sage, max_wait_seconds: 1.5}", sage="typical: {ttft_seconds: 0.9}").warnings == ()
 
 
 def test_no_route_is_passed_on_by_default_and_each_takes_a_target():

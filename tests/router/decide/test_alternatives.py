@@ -19,7 +19,6 @@ from router.contract.target import Quota
 from router.contract.words import Preference, Tier, TurnKind
 from router.decide.alternatives import foresee, worth_of_a_count
 from router.decide.choose import choose, decide
-from router.decide.doubt import decide_with
 from router.decide.opinions import Rules, collect
 from tests.tools.exchanges import make_snapshot
 from tests.tools.houses import Counter, arrive, make_house
@@ -59,14 +58,12 @@ def decided_by(rules, signals):
     return foresee(rules, Decided(view, make_snapshot(), choose(rules, view, signals, opinions), opinions))
 
 
-async def test_each_policy_is_asked_once_for_a_request_and_its_second_opinion():
+async def test_each_policy_is_asked_once_for_a_request():
     policy = Counts()
     house = make_house(reach(make_target()), reach(SAGE), policies=(policy,))
 
-    decided = await house.decide(arrive())
-    heard = decide_with(house.plan.rules, decided, "spark", "long")
+    await house.decide(arrive())
 
-    assert heard.decision.score > decided.decision.score
     assert len(policy.tokens) == 1
 
 
@@ -114,15 +111,6 @@ def test_a_running_turn_that_leaves_a_tier_for_its_quota_has_missed_that():
     decided = decided_by(rules_of(Lean(-6, "says"), policies=(BoundaryPolicy(BoundaryConfig()),)), signals)
 
     assert (decided.decision.targets, decided.missed) == (("spark",), "sage")
-
-
-@pytest.mark.parametrize(("said", "missed"), [("quick", "spark"), ("odd", "spark"), ("long", "")])
-def test_what_a_request_missed_counts_the_second_opinion_on_it(said, missed):
-    rules, signals = rules_of(Lean(-1.6, "says")), make_signals(stand(SPARK, 90.0), stand(SAGE))
-
-    decided = decide_with(rules, decided_by(rules, signals), "sage", said)
-
-    assert decided.missed == missed
 
 
 @given(

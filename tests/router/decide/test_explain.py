@@ -3,11 +3,11 @@ import math
 import pytest
 from msgspec.structs import replace
 
-from router.contract.decision import Projection, Redo, SecondOpinion, Weighing
+from router.contract.decision import Projection, Redo, Weighing
 from router.contract.opinions import Insist, Lean, Opinions, Rank, RuleOut
 from router.contract.signals import SessionPosition
 from router.contract.words import Tier, TurnKind
-from router.decide.explain import because_estimate, because_out, explain, explain_second_opinion, say_looks
+from router.decide.explain import because_estimate, because_out, explain, say_looks
 from tests.tools.exchanges import ECONOMICS, make_decision
 from tests.tools.values import make_signals, make_target, stand
 
@@ -186,15 +186,3 @@ def test_evidence_carries_its_facts_so_that_nobody_reads_them_out_of_a_sentence(
         {"policy": "window", "kind": "rule_out", "because": "too long", "target": "spark", "lasting": True, "tokens": [9, 8]},
         {"policy": "learned", "kind": "lean", "because": "looks like a quick edit: rename", "log_odds": -4.0},
     ]
-
-
-def test_a_second_opinion_is_told_in_usd_and_in_seconds_where_time_has_a_value():
-    opinion = SecondOpinion("spark", "not asked", 0.05, 0.004, "spark has no room now")
-
-    told = explain_second_opinion(opinion, ECONOMICS)
-
-    assert (told["value_usd"], told["value_seconds"], told["because"]) == (0.05, 3.0, "spark has no room now")
-    assert "asked_ms" not in told
-    worthless = replace(ECONOMICS, value_of_time_usd_per_hour=0.0)
-    assert explain_second_opinion(opinion, worthless)["value_seconds"] is None
-    assert explain_second_opinion(None, ECONOMICS) is None

@@ -4,19 +4,20 @@ import pytest
 from msgspec.structs import replace
 
 from policies.learned import LearnedConfig, LearnedPolicy
+from router.contract.economics import Economics, TurnSize
 from router.contract.opinions import Insist, Rank
 from router.contract.session import SessionState
 from router.contract.signals import SessionHistory, SessionPosition, Turn
-from router.contract.words import Tier, TurnKind
+from router.contract.words import Preference, Tier, TurnKind
 from router.decide.choose import choose
 from router.decide.objections import LOG_ODDS, answer_objections
 from router.decide.opinions import OBJECTIONS, Rules, collect
 from router.sessions.turns import is_follow_up
-from tests.router.decide.test_doubt import ECONOMICS
 from tests.tools.exchanges import make_decided, make_snapshot
 from tests.tools.values import ask, make_signals
 
 LEARNED = LearnedPolicy(LearnedConfig())
+ECONOMICS = Economics(36.0, Preference.BALANCED, 1.0, TurnSize(2, 400), TurnSize(20, 8_000), base_rate=0.3)
 OBJECTED = replace(SessionState(turn="t", tier=Tier.FAST, messages=3), objected="t 3")
 
 

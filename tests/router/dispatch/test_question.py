@@ -20,7 +20,7 @@ from tests.tools.waiting import later, until
 async def put(reachable, words="quick or long?", within_seconds=5.0, exchange=None):
     loop = asyncio.get_running_loop()
     exchange = exchange or make_exchange(began=loop.time())
-    asked = await ask(exchange, reachable, words, within_seconds, loop.time)
+    asked = await ask(exchange, reachable, words, within_seconds, loop.time, max_tokens=64)
     assert names_of(exchange.journal) == ["QuestionEnded"]
     assert asked.ended is exchange.journal[0]
     return asked

@@ -78,7 +78,7 @@ async def test_a_request_under_way_is_held_in_a_budget_that_is_set_meanwhile():
     assert spent(budgets, period="month") == (0.03, 0.0)
 
 
-async def test_a_second_opinion_is_paid_already_and_not_held_for_a_further_attempt():
+async def test_a_question_is_paid_already_and_not_held_for_a_further_attempt():
     budgets, exchange = make_budgets(ONE), exchange_of()
     exchange.note(ended(SPARK, 0.05))
     holding = open_for(budgets, exchange, decided_for(SPARK, **DIME), ONE)

@@ -6,15 +6,12 @@ import time
 from contextlib import closing
 from dataclasses import replace
 
-import msgspec
 import pytest
 
-from router.contract.decision import SecondOpinion
 from router.contract.exchange import Arrival
 from router.contract.facts import FirstByte
 from router.contract.stores import StoreUnusable
 from router.contract.words import Dialect, Operation, Outcome, Tier
-from router.decide.doubt import decide_with
 from router.past.cases import Case, LedgerTally, RegretSign, join, read_ledger
 from router.past.history import Size
 from router.past.replay import choose_again, quiet
@@ -312,21 +309,6 @@ async def test_an_entry_without_text_is_decided_again_as_it_was(house, read):
     assert all(case.arrival is None for case in cases)
     assert [choice.tier for choice in again] == [decision.tier for decision in then] == [case.was for case in cases]
     assert [choice.score for choice in again] == pytest.approx([decision.score for decision in then], abs=0.002)
-
-
-async def test_a_second_opinion_counts_again_where_the_evidence_does_and_nobody_is_asked(house, read):
-    body = {"model": "auto", "messages": [{"role": "user", "content": WORDS[0]}]}
-    arrival = Arrival("req_asked", Dialect.CHAT, Operation.CREATE, {"x-tandem-session": "s"}, json.dumps(body).encode())
-    decided = await house.decide(arrival)
-    rules = house.plan.rules
-    then = decide_with(rules, decided, next(iter(house.plan.targets)), "long").decision
-    then = msgspec.structs.replace(then, second_opinion=SecondOpinion("a", "long", 0.1, 0.01, asked_ms=200.0))
-    keep_entry(house, msgspec.structs.replace(decided, decision=then), output_tokens=9, outcome=Outcome.SERVED)
-
-    ((case,), _) = await read()
-
-    again = await choose_again(quiet(house), case)
-    assert (again.tier, again.score) == (then.tier, pytest.approx(then.score, abs=0.002))
 
 
 async def test_an_entry_with_text_is_read_as_a_whole_request(house, read):

@@ -65,12 +65,6 @@ def test_without_a_page_it_names_none():
     assert lines[1].endswith("balanced   ledger tandem.db")
 
 
-def test_who_receives_peoples_words_for_a_second_opinion_is_said_at_the_start():
-    asked = replace(REAL, second_opinion="cerebras (api.cerebras.ai) receives the words of turns in doubt")
-
-    assert "second opinion  cerebras (api.cerebras.ai) receives the words of turns in doubt" in write_head(asked, 80, Style())
-
-
 @pytest.mark.parametrize("columns", [20, 40, 80, 140])
 def test_no_line_is_wider_than_the_terminal(columns):
     targets = tuple((tier, f"target-{number} a-model-with-a-long-name") for tier in Tier for number in range(8))

@@ -1,7 +1,7 @@
 import pytest
 
 from router.contract.features import MARKS, TABLE_SIZE
-from router.sense.features import own_words, read_features, shown_words
+from router.sense.features import part_pasted, read_features
 from router.sense.lexicon import PHRASES
 
 MARK_PLACES = {name: place for place, name in enumerate(MARKS)}
@@ -122,18 +122,6 @@ def test_any_text_is_measured(text):
     assert len(read_features(text).marks) == len(MARKS)
 
 
-@pytest.mark.parametrize("text", ["fix it", "a\nb " * 300, "bitte " * 5_000, f"first {'x' * 950} last", "修复" * 2_000])
-def test_the_words_that_are_shown_are_those_that_are_read(text):
-    shown = shown_words(text)
-
-    assert len(shown) <= 901  # 900 of the text, and a line break between its beginning and its end
-    assert read_features(shown).pieces == read_features(text).pieces
-
-
-def test_a_claimed_tier_is_not_among_the_words_that_are_shown():
-    assert shown_words("  rename foo; use the deep model please  ") == "rename foo"
-
-
 LOG = "\n".join(f"2024-05-01 10:00:{second:02} WARN deprecated call of load() in worker {second}" for second in range(20))
 TRACE = """Traceback (most recent call last):
   File "/srv/app/main.py", line 12, in <module>
@@ -159,10 +147,10 @@ HTML Element: <button class="primary" disabled>Save</button>"""
 def test_what_was_typed_around_a_paste_is_what_is_read(pasted, order):
     words = "how many warnings are in there"
 
-    own, lines = own_words(order.format(words=words, pasted=pasted))
+    own, lines = part_pasted(order.format(words=words, pasted=pasted))
 
     assert own == words
-    assert lines >= 3
+    assert sum(lines) >= 3
 
 
 @pytest.mark.parametrize(
@@ -177,13 +165,15 @@ def test_what_was_typed_around_a_paste_is_what_is_read(pasted, order):
     ids=["short", "nothing but a log", "a list of wishes", "prose"],
 )
 def test_a_text_without_a_paste_around_words_stays_whole(text):
-    assert own_words(text) == (text, 0)
+    assert part_pasted(text) == (text, (0, 0, 0))
 
 
 def test_a_fenced_block_is_a_paste_whatever_it_holds():
     text = "make the heading bold in this page of ours, and leave the rest as it is please\n```\nplease build it all again from scratch\nwith tests and docs and a release and whatever else it takes\n```"
 
-    assert own_words(text) == ("make the heading bold in this page of ours, and leave the rest as it is please", 4)
+    own, pasted = part_pasted(text)
+
+    assert (own, sum(pasted)) == ("make the heading bold in this page of ours, and leave the rest as it is please", 4)
 
 
 def test_a_small_ask_reads_alike_with_and_without_a_log():

@@ -32,7 +32,6 @@ from tests.tools.values import ask, make_signals, make_target
 SPARK, SAGE = make_target(), make_target("sage", Tier.DEEP)
 VIEW = ask("fix it", stream=True)
 DECIDED = make_decided(VIEW)
-ASKED = replace(DECIDED, asked_at=10.4)
 SERVED = Ending(Outcome.SERVED, 200)
 
 
@@ -262,7 +261,7 @@ def question(at=10.7, opened_at=10.4, usage=None, error=None, cost=None):
 def test_a_question_is_an_attempt_of_its_own_with_its_cost_and_no_part_of_our_own_time():
     answer = ended(14.0, usage=Usage(100_000, 1_000), cost=0.11)
 
-    entry = entry_of(Read(VIEW), question(usage=Usage(300, 2), cost=0.0005), ASKED, opened(10.8), answer)
+    entry = entry_of(Read(VIEW), question(usage=Usage(300, 2), cost=0.0005), DECIDED, opened(10.8), answer)
 
     first, second = json.loads(entry.attempts)
     assert (first["is_question"], "is_question" in second) == (True, False)
@@ -273,7 +272,7 @@ def test_a_question_is_an_attempt_of_its_own_with_its_cost_and_no_part_of_our_ow
 
 
 def test_a_question_whose_cost_is_unknown_makes_that_of_the_request_unknown():
-    entry = entry_of(Read(VIEW), question(error="late"), ASKED, opened(10.8), ended(14.0, cost=1.0))
+    entry = entry_of(Read(VIEW), question(error="late"), DECIDED, opened(10.8), ended(14.0, cost=1.0))
 
     assert attempts_of(entry) == [("spark", "late"), ("spark", None)]
     assert entry.line.cost_usd is None

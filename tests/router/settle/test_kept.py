@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as some
 from msgspec.structs import replace
 
-from router.contract.decision import SecondOpinion
 from router.contract.opinions import Insist, Lean, Opinions, Rank, RuleOut, Skipped
 from router.contract.past import RecordedCall
 from router.contract.words import Tier
@@ -157,23 +156,6 @@ def test_a_row_of_an_older_tandem_is_told_as_it_wrote_it():
 @pytest.mark.parametrize("written", ["{", "[]", "7", None, b"\xff", '{"v":2}', '{"v":2,"tier":"slow"}', '{"v":3}'])
 def test_what_cannot_be_read_is_none(written):
     assert explain_row((*row_for(make_decision())[:-2], written, "[]")) is None
-
-
-def test_a_second_opinion_is_told_as_it_was_and_is_absent_where_there_was_none():
-    opinion = SecondOpinion("spark", "long", 0.05, 0.004, asked_ms=210.456)
-
-    told = explain_row(row_for(make_decision(second_opinion=opinion)))
-
-    assert told["second_opinion"] == {
-        "target": "spark",
-        "answer": "long",
-        "value_usd": 0.05,
-        "cost_usd": 0.004,
-        "value_seconds": 3.0,
-        "cost_seconds": 0.24,
-        "asked_ms": 210.46,
-    }
-    assert explain_row(row_for(make_decision()))["second_opinion"] is None
 
 
 def test_a_row_of_version_2_is_told_by_the_formula_that_decided_it():

@@ -132,16 +132,6 @@ def test_a_target_that_could_only_misunderstand_the_request_is_an_event_and_no_s
     assert len(attempts) == 1
 
 
-def test_a_second_opinion_is_an_attempt_within_the_decision():
-    row = Attempt("spark", 200, None, 0.2, Usage(40, 1), is_question=True)
-    question = QuestionEnded(0.8, SPARK, row, None, None, None, 0.6)
-    _, decide, (asked, served) = family_of(write(FIRST[0], question, FIRST[1], *called()))
-
-    assert (asked.parent_span_id, values_of(asked.attributes)["tandem.is_question"]) == (decide.span_id, True)
-    assert asked.span_id != served.span_id
-    assert "tandem.is_question" not in values_of(served.attributes)
-
-
 def test_a_look_is_an_attempt_of_the_request_after_the_one_that_served():
     row = Attempt("sage", 200, None, 0.4, Usage(40, 1), is_question=True, is_look=True)
     *facts, settled = called()

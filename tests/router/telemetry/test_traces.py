@@ -10,7 +10,6 @@ from router.telemetry.losses import Losses
 from router.telemetry.trace_context import attempt_id, ids_of
 from router.telemetry.traces import MAX_WAITING, Pace, Traces
 from tests.router.telemetry.traced import CANARY, SPARK, begin, finish, terms
-from tests.tools.exchanges import make_decided
 from tests.tools.trace_receiver import Receiver, family_of, misplaced_in, spans_in
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
@@ -192,17 +191,6 @@ def test_a_question_has_an_id_of_its_own(traces_to):
 
     assert sent.split("-")[1] == ids_of("req_1", None).trace
     assert sent.split("-")[2] not in {attempt_id("req_1", number) for number in range(5)}
-
-
-def test_a_look_has_another_id_than_a_second_opinion(traces_to):
-    traces, exchange = traces_to(), begin("req_1")
-    ((_, opinion),) = traces.headers_for(exchange, is_question=True)
-    exchange.amend(make_decided())
-
-    ((_, look),) = traces.headers_for(exchange, is_question=True)
-
-    assert look.split("-")[1] == opinion.split("-")[1]
-    assert look.split("-")[2] not in {opinion.split("-")[2], *(attempt_id("req_1", number) for number in range(5))}
 
 
 def test_what_waits_is_sent_when_it_ends_and_the_thread_is_gone(traces_to):

@@ -106,38 +106,6 @@ def test_an_estimate_from_before_ratios_were_learnt_is_told_without_them():
     assert "  deep  9.0s (sage)" in lines_of(estimates={"deep": old})
 
 
-@pytest.mark.parametrize(
-    ("opinion", "line"),
-    [
-        ({"answer": "would ask"}, "would ask   spark; knowing would save 3.0s, asking costs 0.2s"),
-        (
-            {"answer": "long", "asked_ms": 210},
-            "asked       spark: long, after 0.2s; knowing would save 3.0s, asking costs 0.2s",
-        ),
-        (
-            {"answer": "late", "asked_ms": 400},
-            "asked       spark: its answer came too late, after 0.4s; knowing would save 3.0s, asking costs 0.2s",
-        ),
-        (
-            {"answer": "not asked", "value_usd": 0.0, "because": "no answer would change the tier"},
-            "not asked   spark; no answer would change the tier",
-        ),
-        (
-            {"answer": "would ask", "value_seconds": None, "cost_seconds": None},
-            "would ask   spark; knowing would save $0.050, asking costs $0.004",
-        ),
-    ],
-)
-def test_a_second_opinion_is_told_with_what_came_of_it_and_both_sides_of_the_choice(opinion, line):
-    whole = {"target": "spark", "value_usd": 0.05, "cost_usd": 0.004, "value_seconds": 3.0, "cost_seconds": 0.24, **opinion}
-
-    assert line in lines_of(second_opinion=whole)
-
-
-def test_where_there_is_no_second_opinion_nothing_is_said_of_it():
-    assert lines_of(second_opinion=None) == lines_of()
-
-
 def test_a_wait_for_a_quota_is_told():
     assert "waited      4.2s for spark, which had no room" in lines_of(queued=[{"target": "spark", "seconds": 4.2}])
 
