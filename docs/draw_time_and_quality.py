@@ -46,10 +46,6 @@ PAGE = HERE / "savings.md"
 BY_CHECK, BY_PAIR = HERE / "time-and-quality.svg", HERE / "where-two-tiers-pay.svg"
 TABLE = HERE.parents[1] / "router" / "cli" / "setup" / "outcomes.yaml"
 VERIFIED = "swebench-verified-mini-swe-agent.csv"
-RESCUE_BY_COMPLAINT, RESCUE_BY_OUTCOME = Check(0.08, 0.047), Check(0.304, 0.152)
-"""What Tandem's rescue notices in turns of 30 calls and more: its share of the turns that went wrong, and of those that did
-not. By what the person said next, and by runs whose outcome is known. Not worked out here: write the figures that
-`python -m tests.lab rescue` prints for projects left out of every choice, when they change."""
 SHOWN = PAIRS[1]
 NO_CHECK = Check(0.0, 0.0)
 _TRIED_TOKENS, _TRIED_TOOLS = (150, 300, 1000), (0.5, 2.0, 5.0)
@@ -70,7 +66,6 @@ def compute(folder: Path) -> tuple[dict[str, str], dict[Path, str]]:
         "measured": say_measured(read_rows(folder, "swebench-pro-swe-agent.csv")),
         "again": say_again(read_rows(folder, "terminal-bench-core-0.1.1-trials.csv")),
         "beforehand": say_beforehand(verified, read_rows(folder, "swebench-verified-tandem-score.csv")),
-        "rescue": say_rescue(verified),
     }
     return blocks, {BY_CHECK: draw_by_check(verified), BY_PAIR: draw_by_pair(every_pair)}
 
@@ -111,7 +106,7 @@ def say_pairs(rows: Sequence[Row]) -> str:
 def say_checks(rows: Sequence[Row]) -> str:
     """One pair with checks of different strength."""
     lines = ["| the check catches | and wrongly sends on | score | time | cost |", "| --- | --- | --- | --- | --- |"]
-    for check in (*CHECKS, RESCUE_BY_OUTCOME, NO_CHECK):
+    for check in (*CHECKS, NO_CHECK):
         got = run_both(rows, *SHOWN, check)
         shares = [f"{share:.2f}" for share in (got.score, got.seconds, got.money)]
         lines.append(f"| {' | '.join((percent(check.catch), percent(check.alarm), *shares))} |")
@@ -235,21 +230,6 @@ def say_beforehand(rows: Sequence[Row], read: Sequence[Row]) -> str:
         f'AUROC for "fast fails and deep solves" over the {len(PAIRS)} pairs above, on the {len(chosen)} tasks whose text was '
         f"read: {'; '.join(told)}. Chance is 0.50. Tandem sent {sum(row['tier'] == 'deep' for row in read)} of these "
         f"{len(read)} tasks to deep: by their words they are long tasks, and on these it saves no time."
-    )
-
-
-def say_rescue(rows: Sequence[Row]) -> str:
-    """What Tandem notices by itself, and what a check of that strength would give."""
-    got, alone = (run_both(rows, *SHOWN, check) for check in (RESCUE_BY_OUTCOME, NO_CHECK))
-    said, seen = RESCUE_BY_COMPLAINT, RESCUE_BY_OUTCOME
-    return (
-        f"In turns of 30 calls and more, which is where it can know anything, its reading of the counts raises an alarm in "
-        f"{percent(said.catch)} of the recorded turns that the person then complained about, and in {percent(said.alarm)} of "
-        f"the others; in {percent(seen.catch)} of the runs that are known to have failed, and in {percent(seen.alarm)} of "
-        f"those that succeeded. Each project was judged by choices made without it. A check of that strength with "
-        f"{_name(SHOWN)} would give "
-        f"{got.score:.2f} of deep's score in {got.seconds:.2f} of its time; fast alone gives {alone.score:.2f} in "
-        f"{alone.seconds:.2f}."
     )
 
 

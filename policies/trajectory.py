@@ -6,7 +6,6 @@ from pydantic import Field
 
 from router.contract.opinions import Lean, Opinion, PolicyConfig
 from router.contract.request import RequestView
-from router.contract.rescue import SHIPPED
 from router.contract.signals import Signals, Turn
 from router.contract.words import ASKED_AGAIN, Tier, TurnKind
 
@@ -19,9 +18,7 @@ class TrajectoryConfig(PolicyConfig):
     red_log_odds: float = Field(default=0.8, ge=0.0, le=10.0)
     """Per failed test run, likewise."""
     circling_log_odds: float = Field(default=1.0, ge=0.0, le=10.0)
-    """One call or file four times among ten, failing."""
-    struggling_log_odds: float = Field(default=0.9, ge=0.0, le=10.0)
-    """From 20 calls on fast, if suspicious."""
+    """One call four times among ten, failing."""
     asked_again_log_odds: float = Field(default=1.2, ge=0.0, le=10.0)
     """Nearly the same request again after fast."""
 
@@ -40,18 +37,13 @@ class TrajectoryPolicy:
         if turn.history.last and turn.kind is TurnKind.ASK and turn.position.tier is Tier.FAST and _is_asked_again(turn):
             return (Lean(config.asked_again_log_odds, f"{ASKED_AGAIN}, after fast served it"),)
         trajectory = turn.trajectory
-        if not trajectory.calls:
-            return ()
-        is_alarming = SHIPPED.hear(trajectory.calls, trajectory.edits, trajectory.unevenness) > 0.0
-        struggles = is_alarming and turn.position.tier is Tier.FAST
-        if not trajectory.failures and not trajectory.red_runs and not struggles:
+        if not trajectory.failures and not trajectory.red_runs:
             return ()
         failed, red = trajectory.failures, trajectory.red_runs
         shares = [
             (config.failing_log_odds * min(max(failed - 1, 0), 3), f"{failed} calls failed"),
             (config.red_log_odds * min(max(red - 1, 0), 3), f"{red} test runs failed"),
-            (config.circling_log_odds if _is_circling(signals) else 0.0, "the same call is repeated"),
-            (config.struggling_log_odds if struggles else 0.0, "edits and long pauses look like trouble"),
+            (config.circling_log_odds if trajectory.failures and trajectory.repeats >= 4 else 0.0, "the same call is repeated"),
         ]
         found = [(log_odds, words) for log_odds, words in shares if log_odds]
         if not found:
@@ -60,11 +52,6 @@ class TrajectoryPolicy:
         if failed == red and config.failing_log_odds and config.red_log_odds and failed > 1:
             del told[0]  # mostly those same test runs
         return (Lean(sum(log_odds for log_odds, _ in found), "in this turn " + " and ".join(told)),)
-
-
-def _is_circling(signals: Signals) -> bool:
-    trajectory = signals.turn.trajectory
-    return trajectory.failures > 0 and (trajectory.repeats >= 4 or trajectory.same_file_edits >= 4)
 
 
 def _is_asked_again(turn: Turn) -> bool:

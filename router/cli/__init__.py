@@ -29,7 +29,6 @@ GROUPS = {
         "wrong": "mark the last turn as sent to the wrong tier",
         "replay": "decide your past turns again and show what would change",
         "tune": "adjust the decision to your past turns",
-        "eval": "measure the decision on labelled turns",
     },
     "Delegate": {
         "delegate": "have the router work on a task in the background",

@@ -43,12 +43,6 @@ class Trajectory(Struct, frozen=True):
     red_runs: int = 0
     is_green: bool = False
     """The last test run passed, after a failed one."""
-    same_file_edits: int = 0
-    """Edits of the most edited file."""
-    files: int = 0
-    written_chars: int = 0
-    unevenness: float = 0.0
-    """See `rescue.py`."""
 
 
 class SessionPosition(Struct, frozen=True):

@@ -12,7 +12,7 @@ from router.contract.signals import FinishedTurn, SessionHistory
 from router.dialects.histories import learn
 from router.dialects.spec import NOTHING_SILENT, Silent
 from router.sessions.clients import Client
-from router.sessions.trajectory import READ_CALLS, Work, add_calls, add_results, add_said, forget_old, go_on
+from router.sessions.trajectory import READ_CALLS, Work, add_calls, add_results, forget_old, go_on
 from router.sessions.words import nobody_typed, opening_words, words_of
 
 _LAST_TURNS = 3
@@ -95,7 +95,7 @@ def _read(client: Client, silent: Silent, told: History, conversation: Conversat
     for index in indexes:
         message = messages[index]
         if message.calls:
-            add_calls(work, index, message.calls, sum(map(len, message.texts)), is_old=index < judged_from)
+            add_calls(work, index, message.calls, is_old=index < judged_from)
         elif message.role == "user":
             if examples_end and message.texts and message.texts[0].startswith(examples_end):
                 first_at, words_at, turns, last, running, work = None, (), 0, (), None, Work()
@@ -115,11 +115,8 @@ def _read(client: Client, silent: Silent, told: History, conversation: Conversat
                 running, work = opening[:_MAX_WORDS], Work()
             elif message.results and index >= judged_from:
                 add_results(work, index, message.results)
-        elif message.results:
-            if index >= judged_from:
-                add_results(work, index, message.results)
-        elif message.texts and message.role == "assistant":
-            add_said(work, message.texts)
+        elif message.results and index >= judged_from:
+            add_results(work, index, message.results)
     forget_old(work)
     return History(first_at, words_at, turns, last, running, work)
 

@@ -27,8 +27,6 @@ class PlanMemory(NamedTuple):
     """What a session remembers of its plan, in the words that say what both tiers do (`SessionState.combine`)."""
 
     phase: PlanPhase | None = None
-    calls: int = 0
-    """Calls of the turn before its plan was accepted."""
     has_edited: bool = False
     """Whether the turn has left plan mode before."""
 
@@ -38,36 +36,32 @@ class PlanMemory(NamedTuple):
         named, _, rest = word.partition(":")[2].partition(":")
         if named not in (PlanPhase.PLANNING, PlanPhase.EDITING):
             return cls()
-        return cls(PlanPhase(named), int(rest) if rest.isdecimal() else 0, rest == "again")
+        return cls(PlanPhase(named), rest == "again")
 
     def write(self, words: str) -> str:
         """The words with this in them."""
         if self.phase is None:
             return words
-        rest = "again" if self.has_edited else str(self.calls)
-        return ",".join(f"{_PLAN}:{self.phase}:{rest}" if word == _PLAN else word for word in words.split(","))
+        rest = ":again" if self.has_edited else ""
+        return ",".join(f"{_PLAN}:{self.phase}{rest}" if word == _PLAN else word for word in words.split(","))
 
     def after(self, turn: Turn) -> "PlanMemory":
         """What to remember once a request is answered."""
         match turn.plan:
             case PlanPhase.PLANNING:
                 has_edited = turn.position.is_running and (self.has_edited or self.phase is PlanPhase.EDITING)
-                return PlanMemory(PlanPhase.PLANNING, has_edited=has_edited)
-            case PlanPhase.ACCEPTED:
-                return PlanMemory(PlanPhase.EDITING, turn.trajectory.calls)
-            case PlanPhase.EDITING:
-                return self if self.phase is PlanPhase.EDITING else PlanMemory(PlanPhase.EDITING)
+                return PlanMemory(PlanPhase.PLANNING, has_edited)
+            case PlanPhase.ACCEPTED | PlanPhase.EDITING:
+                return PlanMemory(PlanPhase.EDITING)
         return PlanMemory()
 
 
 def read_plan(view: RequestView, turn: Turn, state: SessionState) -> Turn:
-    """The turn with how far its plan is. Calls made while planning do not count as calls of the edits."""
+    """The turn with how far its plan is."""
     phase = read_phase(view, turn, state)
     if phase is None or phase is PlanPhase.UNKNOWN:
         return turn if phase is None else replace(turn, plan=phase)
-    planned = PlanMemory.read(state.combine).calls if phase is PlanPhase.EDITING else 0
-    trajectory = replace(turn.trajectory, calls=max(0, turn.trajectory.calls - planned)) if planned else turn.trajectory
-    return replace(turn, plan=phase, is_planning=phase is PlanPhase.PLANNING, trajectory=trajectory)
+    return replace(turn, plan=phase, is_planning=phase is PlanPhase.PLANNING)
 
 
 def read_phase(view: RequestView, turn: Turn, state: SessionState) -> PlanPhase | None:

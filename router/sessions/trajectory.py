@@ -16,15 +16,12 @@ from msgspec.structs import replace
 
 from router.contract.digits import as_written
 from router.contract.request import Json, ToolCall, ToolResult
-from router.contract.rescue import measure_unevenness
 from router.contract.signals import Trajectory
 from router.sessions.shell_edits import find_shell_edit, is_shell
 
 READ_CALLS = 10
 """Calls judged with their results: older trouble was overcome or still shows."""
 _READ_MESSAGES = 60
-_READ_CHANGES = 24
-"""Edits whose files are read: a turn with more is long in any case."""
 _AT_ONCE = 32
 """Calls or results read per message, and calls remembered until their results come."""
 _MAX_FILES = 200
@@ -72,12 +69,11 @@ _READERS = re.compile(r"read|view|list|glob|grep|search|find|fetch|^ls$|open", r
 
 
 class Step(Struct, frozen=True):
-    """One message's calls and changed files as hashes, and verdicts on its results."""
+    """One message's calls as hashes, and verdicts on its results."""
 
     index: int
     called: int = 0
     made: tuple[int, ...] = ()
-    changed: tuple[int, ...] = ()
     verdicts: tuple[str, ...] = ()
 
 
@@ -86,19 +82,10 @@ class Work(Struct):
 
     calls: int = 0
     edits: int = 0
-    files: frozenset[int] = frozenset()
-    """Hashes of their names."""
-    written_chars: int = 0
     is_quiet: dict[int, bool] = {}
     """Whether a recent call's result says nothing about progress, by the hash of its id."""
     steps: list[Step] = []
     """Enough for `READ_CALLS` calls."""
-    said: int = 0
-    """Characters of text since the last call."""
-    said_chars: int = 0
-    """Characters of text before all calls."""
-    said_squares: int = 0
-    """The sum of their squares, by call."""
 
 
 class _Tool(NamedTuple):
@@ -111,44 +98,26 @@ class _Tool(NamedTuple):
     """Results say nothing about progress."""
 
 
-class _Change(NamedTuple):
-    files: tuple[str, ...]
-    chars: int
-
-
-_files, _chars, _called = attrgetter("files"), attrgetter("chars"), attrgetter("called")
-_made, _changed, _verdicts = attrgetter("made"), attrgetter("changed"), attrgetter("verdicts")
+_called, _made, _verdicts = attrgetter("called"), attrgetter("made"), attrgetter("verdicts")
 
 
 def go_on(work: Work) -> Work:
     return replace(work, is_quiet=work.is_quiet.copy(), steps=work.steps.copy())
 
 
-def add_calls(work: Work, index: int, calls: tuple[ToolCall, ...], said: int = 0, *, is_old: bool = False) -> None:
-    """After `said` characters of text. Old calls are only counted."""
-    said += work.said
-    work.said = 0
-    work.said_chars += said
-    work.said_squares += said * said
-    changes = _find_changes(work, calls)
-    if changes:
-        named = islice(chain.from_iterable(map(_files, changes)), _MAX_FILES - len(work.files))
-        work.files = work.files.union(map(hash, named))
-        work.written_chars += sum(map(_chars, changes))
-        work.edits += len(changes)
+def add_calls(work: Work, index: int, calls: tuple[ToolCall, ...], *, is_old: bool = False) -> None:
+    """Old calls are only counted."""
+    for call in calls:
+        tool = _know(call.name)
+        work.calls += tool.counts
+        work.edits += _changes_files(tool, call)
     last, is_quiet = calls[-_AT_ONCE:], work.is_quiet
     for call in last:
         is_quiet[hash(call.id)] = _know(call.name).is_quiet
     while len(is_quiet) > _AT_ONCE:
         del is_quiet[next(iter(is_quiet))]
     if not is_old:
-        changed = tuple([hash(change.files[0]) for change in changes[-_AT_ONCE:] if change.files and change.files[0]])
-        work.steps.append(Step(index, len(calls), _mark_calls(last), changed))
-
-
-def add_said(work: Work, texts: tuple[str, ...]) -> None:
-    """Counts for the next call."""
-    work.said += sum(map(len, texts))
+        work.steps.append(Step(index, len(calls), _mark_calls(last)))
 
 
 def add_results(work: Work, index: int, results: tuple[ToolResult, ...]) -> None:
@@ -168,22 +137,10 @@ def forget_old(work: Work) -> None:
         del steps[:first]
 
 
-def _find_changes(work: Work, calls: tuple[ToolCall, ...]) -> list[_Change]:
-    """After many edits only their number is kept."""
-    changes: list[_Change] = []
-    is_full = work.edits >= _READ_CHANGES
-    for call in calls:
-        tool = _know(call.name)
-        if tool.counts:
-            work.calls += 1
-        if tool.edits:
-            if call.name in _EDITORS and _views(call.arguments):
-                continue
-            text = "" if is_full else _as_text(call.arguments)
-            changes.append(_Change(tuple(islice(_files_of(text), _MAX_FILES)), len(text)))
-        elif tool.runs_commands and (found := find_shell_edit(call.arguments)) is not None:
-            changes.append(_Change((), 0) if is_full else _Change(found, len(_as_text(call.arguments))))
-    return changes
+def _changes_files(tool: _Tool, call: ToolCall) -> bool:
+    if tool.edits:
+        return call.name not in _EDITORS or not _views(call.arguments)
+    return tool.runs_commands and find_shell_edit(call.arguments) is not None
 
 
 def find_changed(call: ToolCall) -> tuple[str, ...] | None:
@@ -217,7 +174,7 @@ def read_trajectory(work: Work, count: int) -> Trajectory:
     steps = work.steps
     if steps and steps[0].index < count - _READ_MESSAGES:
         steps = [step for step in steps if step.index >= count - _READ_MESSAGES]
-    made, changed = list(chain.from_iterable(map(_made, steps))), list(chain.from_iterable(map(_changed, steps)))
+    made = list(chain.from_iterable(map(_made, steps)))
     failures, red_runs, is_green = _sum_up(list(chain.from_iterable(map(_verdicts, steps))))
     return Trajectory(
         calls=work.calls,
@@ -226,10 +183,6 @@ def read_trajectory(work: Work, count: int) -> Trajectory:
         repeats=_most_alike(made),
         red_runs=red_runs,
         is_green=is_green,
-        same_file_edits=_most_alike(changed),
-        files=len(work.files),
-        written_chars=work.written_chars,
-        unevenness=measure_unevenness(work.calls, work.said_chars, work.said_squares),
     )
 
 

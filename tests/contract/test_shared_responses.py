@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 from functools import partial
+from importlib import import_module
 from types import SimpleNamespace
 
 import pytest
@@ -39,8 +40,8 @@ async def place(request, monkeypatch):
     """Where the routers of a test keep their responses."""
     valkey = postgres = None
     request.param, _, fault = request.param.partition(", ")
-    monkeypatch.setattr("router.stores.valkey.link.Link", partial(UnreliableLink, fault=fault))
-    monkeypatch.setattr("router.stores.postgres.link.Link", partial(UnreliableDatabase, fault=fault))
+    monkeypatch.setattr(import_module("router.stores.valkey.link"), "Link", partial(UnreliableLink, fault=fault))
+    monkeypatch.setattr(import_module("router.stores.postgres.link"), "Link", partial(UnreliableDatabase, fault=fault))
     if request.param != "postgres":
         valkey = request.getfixturevalue("valkey").terms()
     if request.param != "valkey":

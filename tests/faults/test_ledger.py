@@ -155,8 +155,7 @@ async def test_a_damaged_file_keeps_nobody_from_serving_without_a_ledger(tmp_pat
         tmp_path / "config.yaml",
         "--port",
         "0",
-        "--ledger",
-        "off",
+        "--no-ledger",
     )
     router = Process(await asyncio.create_subprocess_exec(*command, "--log", "json", stderr=asyncio.subprocess.PIPE))
     try:

@@ -1,35 +1,26 @@
-"""`python -m tests.lab`: fit the weights that come with Tandem, and measure them in more ways than `tandem eval` does."""
+"""`python -m tests.lab`: fit the weights that come with Tandem, and measure decisions on labelled data."""
 
 import argparse
 import asyncio
-import json
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from policies.reading import Weights, load_weights, read_weights
 from router.cli import Ended
-from router.cli.assumptions import add_assumption_arguments, read_assumptions
 from router.cli.common import add_config_argument, load_or_end, say
-from router.cli.eval import RESCUE_LEGEND, explaining_here, judge, write_rescue
 from router.cli.tables import cell, style_here, write_table
-from router.config.load import LoadedConfig
 from router.contract.economics import FLIP_SCORES
-from router.contract.rescue import SHIPPED, RescueWeights
-from router.contract.words import Preference, Tier
-from router.past.figures import Judged, count_heard, measure, measure_rescue, split_by_set
-from router.past.labelled import BadData, Item, load_items, load_turns
+from router.contract.words import Preference
 from router.past.marks import sigmoid
+from tests.lab import score
 from tests.lab.bars import Figure, explaining, judge_seen, judge_unseen, list_figures
 from tests.lab.explanations import explain_drawn
+from tests.lab.figures import Judged, count_heard, measure, split_by_set
 from tests.lab.functions import make_functions
 from tests.lab.items import Row, load_replies, load_rows, load_said
-from tests.lab.left_out import judge_left_out, judge_served, list_rescue_figures
+from tests.lab.labelled import BadData
 from tests.lab.libraries import CannotFit
-from tests.lab.measure import Pace, cost_curve, measure_all, regret, reliability
-from tests.lab.plots import draw_cost_curve, draw_reliability
-from tests.lab.rescue import fit_out_of_fold, fit_rescue
 from tests.lab.train import fingerprint_of, fit
 
 HERE = Path(__file__).resolve().parent
@@ -40,33 +31,6 @@ _FAST_BELOW = FLIP_SCORES[Preference.BALANCED]
 """About where `preference: balanced` divides, so that two sets of weights are held to the same choice."""
 _MAX_OVERLAP = 0.01
 """The share of a development set that may be fitted too: short words ("fix typo") are written by many."""
-_COLUMNS = {
-    "items": "items",
-    "auroc": "AUROC",
-    "auroc_within": "within",
-    "quick_recall": "quick on fast",
-    "long_recall": "long on deep",
-    "seconds": "to done",
-    "against_deep": "of deep",
-    "wrong_per_100": "wrong in 100",
-    "seconds_always_fast": "all fast",
-    "fast_against_deep": "of deep",
-    "wrong_per_100_always_fast": "wrong in 100",
-    "regret": "regret",
-    "regret_always_deep": "all deep",
-    "regret_always_fast": "all fast",
-    "accuracy": "accuracy",
-    "quick_precision": "precision",
-    "quick_precision_at_28": "prec@28%",
-    "calibration_error": "off by",
-    "auroc_of_length": "length",
-}
-_LEGEND = """
-within: AUROC inside one repository. to done: mean seconds of a turn with redos, over turns whose calls were recorded; of deep:
-divided by the same for all of them on deep. wrong in 100: wrong first answers. regret: mean cost of a choice as `balanced`
-weighs it, where a quick edit sent to deep costs 1. precision: of quick edits sent to fast; prec@28%: if the 28 % with the lowest
-scores went there. off by: mean difference between score and share of long tasks. length: AUROC of the prompt's length alone.
-"""
 
 
 def shipped_data(folder: Path) -> list[Path]:
@@ -115,20 +79,12 @@ def build_parser() -> argparse.ArgumentParser:
     train.set_defaults(run=_train)
     bars = commands.add_parser("bars", help="judge the whole road on repositories, projects and asks that were left out")
     bars.set_defaults(run=_show_bars)
-    rescue = commands.add_parser("rescue", help="fit what notices turns that go wrong, and print its five weights")
-    rescue.add_argument("data", nargs="*", type=Path, metavar="DATA", help="files of recorded calls (default: the shared ones)")
-    rescue.set_defaults(run=_fit_rescue)
-    evaluate = commands.add_parser("eval", help="every figure of labelled turns, by preference too, with pictures")
-    add_config_argument(evaluate)
-    evaluate.add_argument("data", nargs="+", type=Path, metavar="DATA", help="files of labelled turns")
-    evaluate.add_argument(
-        "--without-calls", action="store_true", help="hide tools and tool calls, as a chat-style editor would"
-    )
-    evaluate.add_argument("--preference", action="store_true", help="also show what each preference would choose")
-    evaluate.add_argument("--plots", type=Path, metavar="FOLDER", help="write reliability.svg and cost-curve.svg there")
-    evaluate.add_argument("--json", action="store_true", help="print the figures as JSON")
-    add_assumption_arguments(evaluate)
-    evaluate.set_defaults(run=_evaluate)
+    scored = commands.add_parser("score", help="how labelled turns are decided, here or by a running router")
+    add_config_argument(scored)
+    scored.add_argument("data", nargs="+", type=Path, metavar="DATA", help="files of labelled turns")
+    scored.add_argument("--url", help="where the router is, to ask it (POST /tandem/explain) instead of deciding here")
+    scored.add_argument("--json", action="store_true", help="print the figures as JSON")
+    scored.set_defaults(run=score.run)
     explanations = commands.add_parser("explanations", help="print explanations of turns drawn at random, to be read by people")
     add_config_argument(explanations)
     explanations.add_argument(
@@ -233,54 +189,6 @@ def _print_sets(sets: dict[str, list[tuple[str, list[Judged]]]]) -> None:
     print("\n".join(write_table(("", "items", "AUROC", "quick on fast", "long on deep"), rows, style_here())))
 
 
-def _fit_rescue(arguments: argparse.Namespace) -> int:
-    """Fit the reading and measure it on projects that were left out. Changes no file: the weights are in the code."""
-    turns = load_turns(arguments.data or [SHARED_DATA / "rescue" / name for name in ("turns.jsonl", "swebench.jsonl")])
-    weights, own = fit_rescue(turns), fit_out_of_fold(turns)
-    say("each turn is judged by weights, and an alarm, that were fitted without its project")
-    judged = list(zip(turns, own, strict=True))
-    sources = dict.fromkeys(turn.source for turn in turns)
-    figures = {name: measure_rescue([pair for pair in judged if pair[0].source == name]) for name in sources}
-    print(write_rescue(figures))
-    say(RESCUE_LEGEND.rstrip())
-    for name, found in (("fitted", weights), ("shipped", SHIPPED)):
-        print(f"{name + ':':9}{_write(found)}")
-    say("\ncounts, weights and alarm chosen without the project of each turn; turns of 30 calls and more")
-    _print_figures(list_rescue_figures(judge_left_out(turns, say)))
-    say("\nas served, by growth and the shipped counts, which were fitted to these turns; turns of any length")
-    _print_figures(list_rescue_figures(judge_served(turns)))
-    return 0
-
-
-def _write(weights: RescueWeights) -> str:
-    return ", ".join(f"{name}={value}" for name, value in weights._asdict().items())
-
-
-def _evaluate(arguments: argparse.Namespace) -> int:
-    """Every figure of every set, for people or programs."""
-    loaded = load_or_end(arguments.config)
-    items = [item for item in load_items(arguments.data) if item.is_clear]
-    if arguments.without_calls:
-        items = [replace(item, has_tools=False, calls=(), edits=()) for item in items]
-    judged = _judge_here(loaded, items)
-    if not judged:
-        raise BadData("these files contain no clear items")
-    sets = split_by_set(judged)
-    if arguments.preference:
-        sets |= {f"preference: {name}": _judge_here(_preferring(loaded, name), items) for name in Preference}
-    pace = _pace(loaded, arguments)
-    figures = {name: measure_all(entries, pace) for name, entries in sets.items()}
-    if arguments.plots:
-        _draw(arguments.plots, sets)
-    if arguments.json:
-        print(json.dumps({"assumed": pace.assumed.as_json(), "sets": figures}, indent=2))
-    else:
-        rows = [[name, *(_cell(found[field]) for field in _COLUMNS)] for name, found in figures.items()]
-        print("\n".join(write_table(("", *_COLUMNS.values()), rows, style_here())))
-        say(_LEGEND + pace.assumed.sentence())
-    return 0
-
-
 def _print_explanations(arguments: argparse.Namespace) -> int:
     async def print_all() -> None:
         drawn = explain_drawn(load_or_end(arguments.config), SHARED_DATA.parent, arguments.seed, arguments.count)
@@ -291,39 +199,6 @@ def _print_explanations(arguments: argparse.Namespace) -> int:
 
     asyncio.run(print_all())
     return 0
-
-
-def _cell(value: float | None) -> str:
-    return str(value) if isinstance(value, int) else cell(value)
-
-
-def _judge_here(loaded: LoadedConfig, items: list[Item]) -> list[Judged]:
-    with explaining_here(loaded) as explain:
-        return judge(explain, items).judged
-
-
-def _preferring(loaded: LoadedConfig, preference: Preference) -> LoadedConfig:
-    return replace(loaded, config=loaded.config.model_copy(update={"preference": preference}))
-
-
-def _pace(loaded: LoadedConfig, arguments: argparse.Namespace) -> Pace:
-    """How fast the first target of each tier typically is."""
-    fast, deep = (
-        next(plan.target.typical for plan in loaded.targets if plan.target.tier is tier) for tier in (Tier.FAST, Tier.DEEP)
-    )
-    return Pace(fast, deep, read_assumptions(arguments))
-
-
-def _draw(folder: Path, sets: dict[str, list[Judged]]) -> None:
-    """Two pictures of the first set, with the choice that was made in it."""
-    name, judged = next(iter(sets.items()))
-    highest = max((entry.score for entry in judged if entry.is_fast), default=0.0)
-    always_deep = regret([entry._replace(is_fast=False) for entry in judged])
-    curve = draw_cost_curve(cost_curve(judged), always_deep, [("chosen", highest, regret(judged))], name)
-    folder.mkdir(parents=True, exist_ok=True)
-    for file, picture in {"reliability.svg": draw_reliability(reliability(judged), name), "cost-curve.svg": curve}.items():
-        (folder / file).write_text(picture, encoding="utf-8")
-        say(f"wrote {folder / file}")
 
 
 if __name__ == "__main__":

@@ -16,15 +16,15 @@ from typing import NamedTuple, Protocol, TypeVar
 
 import orjson
 
-from router.cli.eval import is_heard
 from router.config.load import default_text, load_config
 from router.contract.exchange import Arrival
 from router.contract.request import Json, JsonObject
-from router.contract.words import DEFAULT_DIALECT, Operation, Tier
-from router.past.figures import auroc
-from router.past.labelled import ASKS, MEANING, Item, chat_body
+from router.contract.words import DEFAULT_DIALECT, SAID_WRONG, Operation, Tier
+from router.dialects.fields import as_list, as_object, as_text
 from router.wiring.build import build_house, known_names
+from tests.lab.figures import auroc
 from tests.lab.items import Reply, Row, Said, load_items
+from tests.lab.labelled import ASKS, MEANING, Item, chat_body
 from tests.lab.train import Report, divide, fit
 
 _PARTS = 4
@@ -107,6 +107,11 @@ def reply_body(reply: Reply) -> JsonObject:
     """An answer to an offer, after the ask that led to it."""
     messages: list[Json] = [{"role": "user", "content": reply.before}, {"role": "assistant", "content": reply.said}]
     return {"model": "auto", "messages": [*messages, {"role": "user", "content": reply.text}]}
+
+
+def is_heard(told: JsonObject) -> bool:
+    evidence = map(as_object, as_list(told.get("evidence")))
+    return any(said.get("kind") == "lean" and as_text(said.get("because")).startswith(SAID_WRONG) for said in evidence)
 
 
 def remark_body(said: Said) -> JsonObject:

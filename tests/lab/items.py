@@ -11,10 +11,10 @@ from router.contract.features import Features
 from router.contract.request import Json, JsonObject
 from router.dialects.fields import as_list, as_object
 from router.dialects.requests import read_request
-from router.past import labelled
-from router.past.labelled import ASKS, MEANING, Item, Remark, arrival_of, label, load_lines, number_of, read_remark
 from router.sense.features import read_features
 from router.sessions.turns import read_turn
+from tests.lab import labelled
+from tests.lab.labelled import ASKS, MEANING, Item, Remark, arrival_of, label, load_lines, number_of, read_remark
 from tests.lab.wraps import head_code, wrap
 
 VAGUE, DECLINED = "vague", "declined"

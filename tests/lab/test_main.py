@@ -94,45 +94,10 @@ def test_without_scikit_learn_it_is_said_how_to_get_it(data, capsys, monkeypatch
     assert "training needs scikit-learn\n  hint: make setup" in capsys.readouterr().err
 
 
-def test_every_figure_is_shown_by_set_and_preference_and_drawn(data, capsys):
-    Path("config.yaml").write_text(SIMULATED)
-
-    assert main(["eval", str(data), "--preference", "--plots", "plots", "--config", "config.yaml"]) == 0
-    table = capsys.readouterr().out
-    assert main(["eval", str(data), "--without-calls", "--json", "--config", "config.yaml"]) == 0
-    sets = json.loads(capsys.readouterr().out)["sets"]
-
-    assert {"asks: first asks with tools", "preference: speed"} <= {line.split("  ")[0] for line in table.splitlines()}
-    assert list(sets) == ["asks: first asks without tools"]
-    assert {"auroc", "regret", "brier", "wrong_per_100"} <= set(sets["asks: first asks without tools"])
-    assert sorted(path.name for path in Path("plots").iterdir()) == ["cost-curve.svg", "reliability.svg"]
-
-
-def test_fitting_the_rescue_prints_its_weights_next_to_the_shipped_ones(tmp_path, capsys):
-    lines = []
-    for number in range(60):
-        is_bad = number % 3 == 0
-        kind, said = ("edit", 3_000) if is_bad or number % 10 == 7 else ("shell", 60)
-        calls = [
-            [kind, 0, 0, f"{at:08x}", f"f{at % 4}", 120, said if at % 10 == 0 else said % 3_000]
-            for at in range(34 + number % 11)
-        ]
-        lines.append(json.dumps({"task": f"p{number % 5}__{number}", "bad": is_bad, "calls": calls}))
-    (tmp_path / "runs.jsonl").write_text("\n".join(lines))
-
-    assert main(["rescue", str(tmp_path / "runs.jsonl")]) == 0
-
-    told = capsys.readouterr()
-    assert "fitted without its project" in told.err
-    assert "runs, 30 calls and more" in told.out
-    assert "fitted:  unevenness=" in told.out
-    assert "shipped: unevenness=0.876, edits=0.375" in told.out
-
-
 def test_it_is_a_program_with_help():
     command = [sys.executable, "-m", "tests.lab", "--help"]
     printed = subprocess.run(
         command, capture_output=True, text=True, check=True, cwd=ROOT, env={**os.environ, "COLUMNS": "120"}
     )
 
-    assert all(name in printed.stdout for name in ("train", "rescue", "eval"))
+    assert all(name in printed.stdout for name in ("train", "bars", "score"))

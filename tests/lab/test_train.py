@@ -8,7 +8,6 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from policies.reading import load_weights, read_weights
-from router.past.labelled import ASKS, COMMITS, MEANING, Item, Remark
 from router.sense.offers import read_offer
 from tests.lab.__main__ import SHIPPED_WEIGHTS, shipped_data
 from tests.lab.items import (
@@ -24,6 +23,7 @@ from tests.lab.items import (
     row_of,
     widen,
 )
+from tests.lab.labelled import ASKS, COMMITS, MEANING, Item, Remark
 from tests.lab.libraries import CannotFit
 from tests.lab.train import Fitted, fingerprint_of
 from tests.lab.train import fit as fit_all

@@ -18,10 +18,10 @@ from policies.reading import COLUMNS, TABLES, read_weights, write_weights
 from router.contract.features import MARKS, TABLE_SIZE, Features, fold_places
 from router.contract.request import JsonObject
 from router.dialects.fields import as_object
-from router.past.labelled import ASKS, COMMITS, MEANING
 from router.sense.features import read_features
 from router.sense.offers import read_offer
 from tests.lab.items import DECLINED, VAGUE, Reply, Row, Said, mask_names, widen
+from tests.lab.labelled import ASKS, COMMITS, MEANING
 from tests.lab.libraries import CannotFit, load_libraries
 from tests.lab.turns import fit_sum
 from tests.lab.wraps import report_done

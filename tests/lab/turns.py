@@ -7,10 +7,10 @@ from policies.learned import LEAST_POINTING, MAX_LOG_ODDS, SURE_POINTING
 from policies.reading import COLUMNS, Weights
 from router.contract.features import Features, Offer
 from router.contract.request import JsonObject
-from router.past.labelled import ASKS, MEANING
 from router.sense.features import read_features
 from router.sense.offers import read_offer
 from tests.lab.items import Reply, Row
+from tests.lab.labelled import ASKS, MEANING
 from tests.lab.libraries import load_libraries
 
 _ASK_WEIGHT, _REPLY_WEIGHT, _REMARK_WEIGHT = 0.3, 0.5, 3.0

@@ -13,9 +13,9 @@ from router.contract.personal import Kind, PersonalTable, write_personal
 from router.contract.signals import FinishedTurn, SessionHistory, SessionPosition
 from router.contract.words import Tier, TurnKind
 from router.dialects.headers import header_text
-from router.past.labelled import arrival_of, load_items
 from router.sense.lexicon import PHRASES
 from router.wiring.build import build_house, known_names
+from tests.lab.labelled import arrival_of, load_items
 from tests.tools.values import ask, make_signals
 from tests.tools.work import cost_ratio
 

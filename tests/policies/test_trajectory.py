@@ -21,7 +21,7 @@ def running(tier: Tier, trajectory: Trajectory, kind: TurnKind = TurnKind.TOOL_L
     (Trajectory(calls=9, failures=9), 4.5, "in this turn 9 calls failed"),
     (Trajectory(calls=5, red_runs=3), 1.6, "in this turn 3 test runs failed"),
     (Trajectory(calls=5, failures=1, repeats=4), 1.0, "in this turn the same call is repeated"),
-    (Trajectory(calls=9, failures=2, red_runs=2, same_file_edits=4), 3.3, "in this turn 2 test runs failed and the same call is repeated"),
+    (Trajectory(calls=9, failures=2, red_runs=2, repeats=4), 3.3, "in this turn 2 test runs failed and the same call is repeated"),
 ])  # fmt: skip
 def test_trouble_leans_to_deep_by_how_much_of_it_there_is_up_to_a_bound(trajectory, log_odds, because):
     (opinion,) = TRAJECTORY.judge(ask(), running(Tier.FAST, trajectory))
@@ -36,22 +36,6 @@ def test_trouble_leans_to_deep_by_how_much_of_it_there_is_up_to_a_bound(trajecto
 )
 def test_one_failure_and_repetition_that_works_say_nothing(trajectory):
     assert TRAJECTORY.judge(ask(), running(Tier.FAST, trajectory)) == ()
-
-
-STRUGGLING = Trajectory(calls=24, edits=12, unevenness=2.4)
-
-
-def test_counts_that_look_like_trouble_lean_to_deep_while_fast_serves_the_turn():
-    (opinion,) = TRAJECTORY.judge(ask(), running(Tier.FAST, STRUGGLING))
-
-    assert opinion.log_odds == pytest.approx(0.9)
-    assert opinion.because == "in this turn edits and long pauses look like trouble"
-    assert TRAJECTORY.judge(ask(), running(Tier.DEEP, STRUGGLING)) == ()
-
-
-@pytest.mark.parametrize("change", [{"calls": 19}, {"unevenness": 1.2}, {"edits": 1}, {"unevenness": 0.0}])
-def test_counts_say_nothing_before_call_20_or_where_they_are_usual(change):
-    assert TRAJECTORY.judge(ask(), running(Tier.FAST, replace(STRUGGLING, **change))) == ()
 
 
 def test_the_same_ask_again_after_fast_had_it_leans_to_deep():

@@ -26,7 +26,7 @@ def consider(plan=PlanPhase.ACCEPTED, position=SessionPosition(Tier.DEEP), **dec
 def test_the_plans_state_is_what_the_decision_says_first():
     decision = consider()
 
-    assert (decision.combining, decision.combined) == ("plan:editing:0", ACCEPTED)
+    assert (decision.combining, decision.combined) == ("plan:editing", ACCEPTED)
     assert decision.because == f"{ACCEPTED}; looks like a quick edit"
 
 

@@ -140,7 +140,7 @@ def _sooner_the_other_way(shown: Shown) -> bool:
 
 
 def _moved_up_on_fast(shown: Shown) -> bool:
-    is_moved = shown.because.startswith(("moved up after", "this turn was moved up"))
+    is_moved = shown.because.startswith("this turn was moved up")
     return "moved up to fast" in shown.because or (shown.tier == "fast" and is_moved and shown.is_alone)
 
 

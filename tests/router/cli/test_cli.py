@@ -126,7 +126,7 @@ def test_a_command_that_is_mistyped_is_told_what_it_may_have_meant(arguments, sa
         (["serve", "--prot", "1"], "Did you mean --port?"),
         (["serve", "--port", "80000"], '"80000" is not a number from 0 to 65535'),
         (["demo", "--speed", "11"], '"11" is not a number from 1 to 10'),
-        (["eval", "x", "--min-auroc", "90"], '"90" is not a number from 0 to 1'),
+        (["check", "--timeout", "900"], '"900" is not a number from 0.1 to 600'),
         (["explain", "x", "--after", "y", "--calls", "201"], '"201" is not a number from 0 to 200'),
         (["log", "-n", "0"], '"0" is not a number from 1 to 100000'),
         (["log", "--since", "tuesday"], "neither a time ago (30m, 2h, 7d) nor a day"),

@@ -48,12 +48,6 @@ async def test_the_last_request_finds_where_the_turn_before_it_went(house):
     assert [(turn.calls, turn.edits) for turn in decision.turn.history.last] == [(26, 8)]
 
 
-async def test_a_quick_turn_that_makes_many_edits_is_moved_up_as_in_a_router(house):
-    _, (before,) = await rehearse(house, "codex", ["rename usr to user in models.py", "thanks"], [80])
-
-    assert (before.calls, before.edits, before.tier) == (80, 40, Tier.DEEP)
-
-
 async def test_nothing_but_the_memory_of_the_session_is_changed(house):
     before = dict(house.state.live.statuses(house.plan.targets, 0.0))
 

@@ -201,18 +201,6 @@ def test_a_person_who_leaves_plan_mode_by_hand_has_not_accepted():
     assert session.send(left).plan is None
 
 
-def test_calls_made_while_planning_are_not_calls_of_the_edits():
-    session, read = Session(), [pair for number in range(9) for pair in (use("Read", number), result(number=number))]
-    session.send(claude(ASKED, *read, **PLAN_FIELD))
-    accepted = (*read, use("ExitPlanMode", 10), result(number=10))
-
-    first = session.send(claude(ASKED, *accepted))
-    then = session.send(claude(ASKED, *accepted, use("Edit", 11, file_path="a"), result(number=11)))
-
-    assert (first.plan, first.trajectory.calls) == (A, 10)
-    assert (then.plan, then.trajectory.calls, then.trajectory.edits) == (E, 1, 1)
-
-
 def test_a_mark_that_comes_and_goes_in_one_turn_leaves_plan_mode_once():
     session, phases = Session(), []
     messages = [("user", texts("<task>\nplan it\n</task>", CLINES))]
@@ -251,14 +239,14 @@ def test_a_compacted_history_keeps_what_the_session_remembers_of_its_plan():
 @pytest.mark.parametrize(
     "words", ["", "look:auto", "plan", "plan:", "plan:strange:1", "plan:editing", "plan:editing:x,look:auto"]
 )
-def test_words_of_any_other_kind_are_read_as_no_plan_or_no_calls(words):
+def test_words_of_any_other_kind_are_read_as_no_plan(words):
     memory = PlanMemory.read(words)
 
-    assert (memory.calls, memory.has_edited) == (0, False)
+    assert not memory.has_edited
     assert memory.phase is (E if "editing" in words else None)
 
 
-@pytest.mark.parametrize("memory", [PlanMemory(P), PlanMemory(P, has_edited=True), PlanMemory(E, 37)])
+@pytest.mark.parametrize("memory", [PlanMemory(P), PlanMemory(P, has_edited=True), PlanMemory(E)])
 def test_what_is_remembered_is_read_as_it_was_written(memory):
     assert PlanMemory.read(memory.write("plan,look:auto")) == memory
     assert memory.write("look:auto") == "look:auto"

@@ -1,12 +1,10 @@
 import json
-import statistics
 from functools import partial
 
 import pytest
 
 from router.contract.signals import Trajectory
 from router.contract.words import Dialect
-from router.past.labelled import as_call, load_turns
 from router.sessions.trajectory import is_edit
 from router.sessions.turns import read_turn
 from tests.tools.values import make_view
@@ -72,13 +70,10 @@ def test_tests_are_red_or_turn_green():
     assert not loop(("shell", "t", GREEN)).is_green
 
 
-@pytest.mark.parametrize("name", ["path", "file_path", "filePath"])
-def test_the_same_call_and_the_same_file_again_and_again_are_seen(name):
-    edit = ("edit_file", f'{{"{name}": "a.py"}}', "ok")
+def test_the_same_call_again_and_again_is_seen():
+    seen = loop(*[("shell", "make", "x")] * 4, *[("edit_file", '{"path": "a.py"}', "ok")] * 3)
 
-    seen = loop(*[("shell", "make", "x")] * 4, *[edit] * 3)
-
-    assert (seen.repeats, seen.same_file_edits) == (4, 3)
+    assert seen.repeats == 4
     assert (seen.calls, seen.edits) == (7, 3)
 
 
@@ -173,8 +168,8 @@ def test_the_result_of_a_look_is_no_failure_however_many_calls_were_made_since()
 def test_all_calls_of_a_turn_are_counted_and_the_last_of_them_looked_at():
     seen = loop(*[("edit_file", f'{{"path": "{number}.py"}}', RED) for number in range(30)], *[("shell", "make", RED)] * 300)
 
-    assert (seen.calls, seen.edits, seen.files) == (330, 30, 24)
-    assert (seen.repeats, seen.red_runs, seen.same_file_edits) == (10, 10, 0)
+    assert (seen.calls, seen.edits) == (330, 30)
+    assert (seen.repeats, seen.red_runs) == (10, 10)
 
 
 @pytest.mark.parametrize(("name", "edits"), [("Edit", True), ("apply_patch", True), ("Read", False), ("exec_command", False)])
@@ -191,17 +186,10 @@ SHELLS = {
 
 
 @pytest.mark.parametrize("dialect", SHELLS)
-def test_edits_made_in_a_shell_count_with_their_files_and_what_they_write(dialect):
+def test_edits_made_in_a_shell_count(dialect):
     seen = turn_of(dialect, *[(*SHELLS[dialect](f"sed -i 's/a/b/' src/{number}.py"), "ok") for number in range(7)])
 
-    assert (seen.calls, seen.edits, seen.files) == (7, 7, 7)
-    assert seen.written_chars > 7 * 20
-
-
-def test_the_same_file_changed_again_and_again_in_a_shell_is_seen():
-    edit = ("bash", json.dumps({"command": "sed -i 's/a/b/' a.py"}), "")
-
-    assert loop(edit, edit, edit).same_file_edits == 3
+    assert (seen.calls, seen.edits) == (7, 7)
 
 
 def run_by_client(name: str, held: dict, output: dict) -> list[dict]:
@@ -224,7 +212,7 @@ def test_shells_and_patches_of_the_responses_api_count_as_commands_and_edits():
 
     seen = read(Dialect.RESPONSES, items)
 
-    assert (seen.calls, seen.edits, seen.files, seen.same_file_edits) == (5, 3, 2, 2)
+    assert (seen.calls, seen.edits) == (5, 3)
     assert (seen.red_runs, seen.failures) == (2, 4)
 
 
@@ -243,56 +231,11 @@ def test_an_editor_that_only_views_and_notes_in_a_memory_change_no_file(is_text)
         blocks = [{"type": "tool_use", "id": f"t{at}", "name": name, "input": given} for at, (name, given) in enumerate(uses)]
         seen = read(Dialect.MESSAGES, [{"role": "assistant", "content": blocks}])
 
-    assert (seen.calls, seen.edits, seen.files) == (4, 3, 2)
+    assert (seen.calls, seen.edits) == (4, 3)
 
 
 def test_typing_into_a_running_command_is_no_edit():
     assert loop(("write_stdin", '{"chars": "y"}', "")).edits == 0
-
-
-def test_how_unevenly_an_agent_writes_is_the_same_in_every_dialect():
-    said = [0, 400, 0, 40]
-    seen = [
-        turn_of(dialect, *[("shell", "ls", "ok", "x" * chars) for chars in said]).unevenness
-        for dialect in (Dialect.CHAT, Dialect.RESPONSES)
-    ]
-
-    expected = statistics.pstdev(said) / (statistics.mean(said) + 50)
-    assert seen == pytest.approx([expected, expected])
-
-
-def test_recorded_calls_are_counted_in_requests_as_they_are_in_the_lab():
-    """What the lab fits must be what the router sees: the same calls, sent as a client sends them."""
-    kinds = ("read", "search", "edit", "shell", "shell_edit", "test", "other")
-    rows = [
-        [kind, number % 5 == 4, number % 7 == 6, f"{number:08x}", f"file{number % 3}", 100, (number * 37) % 900]
-        for number, kind in enumerate(kinds * 6)
-    ]
-    calls = [as_call(row, f"c{number}") for number, row in enumerate(rows)]
-
-    seen = turn_of(
-        Dialect.MESSAGES,
-        *[(call.name, call.arguments, result.text, "x" * said, result.is_error) for call, result, said in calls],
-    )
-
-    said = [row[6] for row in rows]
-    edits = [row for row in rows if row[0] in ("edit", "shell_edit")]
-    assert (seen.calls, seen.edits) == (len(rows), len(edits))
-    assert seen.files == len({row[4] for row in edits})
-    assert seen.unevenness == pytest.approx(statistics.pstdev(said) / (statistics.mean(said) + 50))
-
-
-@pytest.mark.shared
-def test_on_recorded_turns_the_counts_are_those_of_their_rows(shared):
-    for file in ("turns.jsonl", "swebench.jsonl"):
-        path = shared / "routing-data" / "rescue" / file
-        rows = [json.loads(line)["calls"] for line in path.read_text().splitlines()]
-        for calls, turn in zip(rows, load_turns([path]), strict=True):
-            edits = [call for call in calls if call[0] in ("edit", "shell_edit")]
-            said = [call[6] for call in calls]
-            last = turn.trajectories[-1]
-            assert (last.calls, last.edits) == (len(calls), len(edits))
-            assert last.unevenness == pytest.approx(statistics.pstdev(said) / (statistics.mean(said) + 50))
 
 
 @pytest.mark.parametrize("levels", [200, 300, 900])

@@ -1,4 +1,4 @@
-"""Labelled data as JSON lines: turns, remarks after a turn, and turns recorded call by call.
+"""Labelled data as JSON lines: turns, and remarks after a turn.
 
 Fields identify a line about turns: recorded turn (`prompt`), ask (`text`), commit (`words`), second label for a turn in another
 file (`id` and `file`).
@@ -16,11 +16,9 @@ import orjson
 
 from router.config.faults import close_to
 from router.contract.exchange import Arrival
-from router.contract.request import Json, JsonObject, ToolCall, ToolResult
-from router.contract.signals import Trajectory
+from router.contract.request import Json, JsonObject
 from router.contract.words import DEFAULT_DIALECT, Operation
 from router.dialects.fields import as_list, as_object, as_text
-from router.sessions.trajectory import Work, add_calls, add_results, forget_old, read_trajectory
 
 ASKS, MEANING, COMMITS = "asks", "meaning", "commits"
 """Kinds of items without a record of the work."""
@@ -31,8 +29,6 @@ _LABELS = ("quick", "long", "unclear")
 _SETTINGS = ("agent", "chat")
 _WORK = {"quick": ((1, 1), (2, 1), (0, 0), (3, 1)), "long": ((18, 7), (26, 9), (14, 6), (33, 12))}
 """Calls and edits assumed for an earlier turn of known size."""
-_CALLS = {"read": "Read", "search": "Grep", "edit": "Edit", "other": "Tool"}
-_SHELL_CALLS = ("shell", "shell_edit", "test")
 Read = TypeVar("Read")
 
 
@@ -78,38 +74,10 @@ class Remark:
     asked: str
     is_complaint: bool
 
-    def as_item(self) -> Item:
-        """The remark as a turn after a short one on fast."""
-        return Item("", "", self.says, False, True, prior_turns=1, calls=(1,), edits=(1,), previous=self.asked)
-
-
-@dataclass(frozen=True, slots=True)
-class RecordedTurn:
-    """A turn call by call, and whether it ended badly. `group` is its project."""
-
-    source: str
-    group: str
-    is_bad: bool
-    trajectories: tuple[Trajectory, ...]
-
-    @property
-    def calls(self) -> int:
-        return len(self.trajectories)
-
 
 def load_items(paths: Iterable[Path]) -> list[Item]:
     """All turns, in order. Raises `BadData`."""
     return [item for path in paths for item in load_lines(path, partial(read_item, path))]
-
-
-def load_remarks(paths: Iterable[Path]) -> list[Remark]:
-    """All remarks, in order. Raises `BadData`."""
-    return [remark for path in paths for remark in load_lines(path, read_remark)]
-
-
-def load_turns(paths: Iterable[Path]) -> list[RecordedTurn]:
-    """All turns recorded call by call, in order. Raises `BadData`."""
-    return [turn for path in paths for turn in load_lines(path, partial(_read_recorded, path.stem))]
 
 
 def load_lines(path: Path, read: Callable[[JsonObject, int], Read]) -> Iterator[Read]:
@@ -140,7 +108,6 @@ def _read_lines(path: Path) -> list[bytes]:
 
 
 def read_item(path: Path, found: JsonObject, number: int) -> Item:
-    _refuse_other_kinds(found)
     if found["label"] not in _LABELS:
         raise ValueError('label must be "quick", "long" or "unclear"')
     if "file" in found and "prompt" not in found:
@@ -148,12 +115,6 @@ def read_item(path: Path, found: JsonObject, number: int) -> Item:
     if "text" in found:
         return _read_ask(found, path, number)
     return _read_commit(found) if "words" in found else _read_turn(found)
-
-
-def _refuse_other_kinds(found: JsonObject) -> None:
-    for field, kind in (("says", "complaints"), ("calls", "rescue")):
-        if field in found and not found.keys() & {"prompt", "text", "words", "file"}:
-            raise ValueError(f'"{field}" belongs to another kind of file: use --kind {kind}')
 
 
 def _read_turn(found: JsonObject) -> Item:
@@ -239,46 +200,6 @@ def read_remark(found: JsonObject, _: int) -> Remark:
     if not isinstance(says, str) or label not in ("bad", "fine"):
         raise ValueError('says must be text, and label must be "bad" or "fine"')
     return Remark(says, str(found.get("asked", "")), label == "bad")
-
-
-def _read_recorded(source: str, found: JsonObject, _: int) -> RecordedTurn:
-    calls, bad = found["calls"], found.get("bad")
-    if not isinstance(calls, list):
-        raise TypeError("calls must be a list")
-    if not isinstance(bad, bool):
-        if found["label"] not in ("bad", "fine"):
-            raise ValueError('label must be "bad" or "fine"')
-        bad = found["label"] == "bad"
-    group = str(found.get("repo") or str(found.get("task", "")).partition("__")[0] or found.get("session", ""))
-    return RecordedTurn(source, group, bad, tuple(_follow(calls)))
-
-
-def _follow(calls: list[Json]) -> Iterator[Trajectory]:
-    work = Work()
-    for index, row in enumerate(calls):
-        call, result, said = as_call(row, str(index))
-        add_calls(work, 2 * index, (call,), said)
-        add_results(work, 2 * index + 1, (result,))
-        forget_old(work)
-        yield read_trajectory(work, 2 * index + 2)
-
-
-def as_call(row: Json, call_id: str) -> tuple[ToolCall, ToolResult, int]:
-    """A recorded call as a client would send it, its result, and the characters written before it.
-
-    A row is `[kind, failed, red, call, file, result_chars, words_before]`.
-    """
-    kind, said = (row[0], row[6]) if isinstance(row, list) and len(row) == 7 else ("", 0)
-    if not isinstance(row, list) or kind not in (*_CALLS, *_SHELL_CALLS) or not isinstance(said, int):
-        shown = orjson.dumps(row).decode()[:80]
-        raise ValueError(f"a call must be [kind, failed, red, call, file, result_chars, words_before], not {shown}")
-    _, failed, red, mark, file, _, _ = row
-    if kind in _SHELL_CALLS:
-        command = f"sed -i 's/a/{mark}/' {file or 'file'}" if kind == "shell_edit" else f"run {mark}"
-        call = ToolCall(call_id, "Bash", {"command": command})
-    else:
-        call = ToolCall(call_id, _CALLS[str(kind)], {"file_path": file, "mark": mark} if file else {"mark": mark})
-    return call, ToolResult(call_id, "1 failed" if red else "done", bool(failed)), said
 
 
 def _text(found: JsonObject, name: str) -> str:

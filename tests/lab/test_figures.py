@@ -2,10 +2,8 @@
 
 import pytest
 
-from router.contract.rescue import SHIPPED
-from router.contract.signals import Trajectory
-from router.past.figures import Judged, auroc, count_heard, measure, measure_rescue, score, split_by_set
-from router.past.labelled import Item, RecordedTurn, Remark
+from tests.lab.figures import Judged, auroc, count_heard, measure, split_by_set
+from tests.lab.labelled import Item, Remark
 
 
 def judged(is_long: bool, score: float, is_fast: bool, source: str = "s") -> Judged:
@@ -50,35 +48,3 @@ def test_what_was_heard_is_counted_apart_for_complaints_and_other_remarks():
 
     assert count_heard(said, [True, False, True]) == (0.5, 1.0, 2, 1, 1, 1)
     assert count_heard([], []) == (None, None, 0, 0, 0, 0)
-
-
-def turn(calls: int, edits: int = 0, *, is_bad: bool = False) -> RecordedTurn:
-    return RecordedTurn(
-        "s", "g", is_bad, tuple(Trajectory(calls=at, edits=edits, unevenness=1.0) for at in range(1, calls + 1))
-    )
-
-
-def test_a_turn_is_judged_from_call_20_to_the_one_before_its_last():
-    assert [len(score(turn(calls))) for calls in (19, 20, 21, 40)] == [0, 0, 1, 20]
-
-
-def test_a_score_is_the_distance_to_the_alarm():
-    assert score(turn(21, edits=30)) == [pytest.approx(SHIPPED.read(30, 1.0) - SHIPPED.alarm)]
-
-
-def test_alarms_are_counted_apart_for_bad_and_fine_turns_and_again_for_long_ones():
-    turns = [turn(40, 400, is_bad=True), turn(40, is_bad=True), turn(40, 400), turn(40), turn(25, 400), turn(12)]
-
-    figures = measure_rescue([(each, SHIPPED) for each in turns])
-
-    assert figures.every == (6, 2, 0.5, 0.5)
-    assert figures.long == (4, 2, 0.5, 0.5)
-    assert figures.turns_after == {10: 6, 20: 5, 30: 4}
-    assert figures.auroc == {10: pytest.approx(0.5), 20: pytest.approx(5 / 12), 30: 0.5}
-
-
-def test_what_turns_cannot_show_is_none():
-    figures = measure_rescue([(turn(12), SHIPPED)])
-
-    assert (figures.every, figures.long) == ((1, 0, None, 0.0), (0, 0, None, None))
-    assert (figures.auroc, figures.turns_after) == ({10: None, 20: None, 30: None}, {10: 1, 20: 0, 30: 0})

@@ -1,14 +1,10 @@
-"""How well decisions fit labelled data: tiers, complaints, turns that go wrong. None if the data cannot show a figure."""
+"""How well decisions fit labelled data: tiers and complaints. None if the data cannot show a figure."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from router.contract.rescue import FROM_CALL, SHIPPED, RescueWeights
-from router.past.labelled import Item, RecordedTurn, Remark
+from tests.lab.labelled import Item, Remark
 
-AFTER_CALLS = (10, 20, 30)
-LONG_CALLS = 30
-"""Catch and alarm are also measured on turns of at least this many calls: shorter ones are mostly over by then."""
 _FIRST_SETS = ("real prompts", "agent_session")
 """Shown first, since routers see these."""
 
@@ -93,50 +89,3 @@ def count_heard(remarks: Sequence[Remark], are_heard: Sequence[bool]) -> Heard:
     caught, alarms = pairs.count((True, True)), pairs.count((False, True))
     bad, fine = caught + pairs.count((True, False)), alarms + pairs.count((False, False))
     return Heard(share(caught, bad), share(alarms, fine), bad, fine, caught, alarms)
-
-
-class Noticed(NamedTuple):
-    """Share of bad and of fine turns with an alarm before the last call."""
-
-    turns: int
-    bad: int
-    catch: float | None
-    alarm: float | None
-
-
-class RescueFigures(NamedTuple):
-    every: Noticed
-    long: Noticed
-    auroc: dict[int, float | None]
-    turns_after: dict[int, int]
-
-
-def score(turn: RecordedTurn, weights: RescueWeights = SHIPPED) -> list[float]:
-    """Distance above the alarm after each call but the last, which ends the turn."""
-    return [read_at(turn, calls, weights) for calls in range(FROM_CALL, turn.calls)]
-
-
-def read_at(turn: RecordedTurn, calls: int, weights: RescueWeights) -> float:
-    """Distance above the alarm after this many calls."""
-    trajectory = turn.trajectories[calls - 1]
-    return weights.read(trajectory.edits, trajectory.unevenness) - weights.alarm
-
-
-def measure_rescue(judged: Sequence[tuple[RecordedTurn, RescueWeights]]) -> RescueFigures:
-    """Figures of turns, each with its own weights: shipped, or fitted without it."""
-    ranked = {
-        calls: [(read_at(turn, calls, weights), turn.is_bad) for turn, weights in judged if turn.calls >= calls]
-        for calls in AFTER_CALLS
-    }
-    raised = [(turn, any(value >= 0 for value in score(turn, weights))) for turn, weights in judged]
-    return RescueFigures(
-        _notice(raised),
-        _notice([(turn, is_raised) for turn, is_raised in raised if turn.calls >= LONG_CALLS]),
-        {calls: auroc(pairs) for calls, pairs in ranked.items()},
-        {calls: len(pairs) for calls, pairs in ranked.items()},
-    )
-
-
-def _notice(raised: Sequence[tuple[RecordedTurn, bool]]) -> Noticed:
-    bad, fine = ([is_raised for turn, is_raised in raised if turn.is_bad is is_bad] for is_bad in (True, False))
-    return Noticed(len(raised), len(bad), share(sum(bad), len(bad)), share(sum(fine), len(fine)))
