@@ -82,8 +82,7 @@ USUAL = ("--config", "--json")
 """Those that most commands take."""
 TABLES = {
     "sessions": "what is remembered of a session, without text",
-    "misjudged": "marks (`tandem wrong`), without text: `should_be` is empty if taken back",
-    "places": "word hashes of up to 100 recent turns of a caller",
+    "misjudged": "marks (`tandem wrong`): the tier that would have been right",
     "forwarded": "how far rows are copied to `shared.postgres`",
     "hours": "sums of `entries` by past hour; `cost_units` are 1e-8 USD, `firsts` calls with a first token",
     "days": "as `hours`, of days, and",

@@ -10,12 +10,11 @@ from pydantic import Field
 
 from policies.reading import Weights, load_weights, read_weights, written_at
 from policies.wording import asks_or_lists, read_shapes, say_continued, say_offered, say_size, say_wrong
-from router.contract.features import HASHING, Features, Offer
+from router.contract.features import Features, Offer
 from router.contract.opinions import Lean, Opinion, PolicyConfig
-from router.contract.personal import MARKED, BadTable, PersonalTable, TableUnreadable, load_personal
 from router.contract.request import RequestView
 from router.contract.signals import Signals
-from router.contract.words import Tier, TurnKind
+from router.contract.words import TurnKind
 
 MAX_LOG_ODDS = 5.0
 _MAX_KNOWN = 512
@@ -44,19 +43,13 @@ class LearnedConfig(PolicyConfig):
     """File of trained weights. Default: Tandem's."""
     nothing_asked: float = Field(default=-4.0, ge=-10.0, le=0.0)
     """Words that ask for nothing."""
-    personal: str = "personal.json"
-    """File with what marks taught."""
 
-    paths: ClassVar[tuple[str, ...]] = ("weights", "personal")
+    paths: ClassVar[tuple[str, ...]] = ("weights",)
 
     @property
     def fingerprint(self) -> str:
         """Values fitted to other weights do not apply."""
         return find_weights(self.weights).fingerprint
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        return find_personal(self)[1]
 
 
 class _Read(NamedTuple):
@@ -67,8 +60,6 @@ class _Read(NamedTuple):
     is_plan: bool
     because: str
     idea: str
-    taught: float
-    """Log-odds from marked turns like it."""
     opinions: tuple[Lean, ...]
     """Opinions if nothing else applies."""
     is_plain: bool
@@ -83,18 +74,9 @@ class LearnedPolicy:
 
     def __init__(self, config: LearnedConfig) -> None:
         self._strength, self._nothing_asked = config.strength, config.nothing_asked
-        self._config, self._weights = config, find_weights(config.weights)
-        self._personal, faults = find_personal(config)
-        told = "".join(faults) if self._personal is None else ""
-        self.fault = told.replace(config.personal, config.personal.rpartition("/")[2])
-        """Why the personal table is not used, if there is one. Without its folder: anybody may read it."""
+        self._weights = find_weights(config.weights)
         # A tool loop repeats one features object, found by identity: comparing two hundred numbers would cost more.
         self._known: dict[tuple[int, bool], tuple[Features, _Read]] = {}
-
-    def look_again(self) -> str:
-        """Why the personal table could not be used now. It blocks."""
-        table, faults = find_personal(self._config)
-        return "".join(faults) if table is None else ""
 
     def judge(self, request: RequestView, signals: Signals) -> tuple[Opinion, ...]:
         features, turn = signals.features, signals.turn
@@ -109,19 +91,12 @@ class LearnedPolicy:
         if lean is None:
             lean = self._weigh(features, read, signals)
             if not lean.points_back or lean.log_odds != turn.position.ask:
-                return self._make_opinions(lean, read.taught, _MODELS_PROSE if kind is TurnKind.SUBAGENT else 1.0)
+                return (self._weaken(lean, _MODELS_PROSE if kind is TurnKind.SUBAGENT else 1.0),)
         return (lean,)  # remembered odds already have this strength
 
-    def _make_opinions(self, lean: Lean, taught: float, share: float = 1.0) -> tuple[Lean, ...]:
-        """What marked turns add then describes the turn."""
-        odds = self._strength * max(-MAX_LOG_ODDS, min(MAX_LOG_ODDS, share * lean.log_odds))
-        lean = replace(lean, log_odds=odds)
-        if not taught:
-            return (lean,)
-        taught *= self._strength
-        because = f"{MARKED} for {Tier.DEEP if taught > 0 else Tier.FAST}"
-        before = odds if lean.goes_on is None else lean.goes_on
-        return Lean(odds, lean.because), replace(lean, log_odds=taught, because=because, goes_on=before + taught)
+    def _weaken(self, lean: Lean, share: float = 1.0) -> Lean:
+        """The lean at this policy's strength, within bounds."""
+        return replace(lean, log_odds=self._strength * max(-MAX_LOG_ODDS, min(MAX_LOG_ODDS, share * lean.log_odds)))
 
     def _recall(self, features: Features, read: _Read, signals: Signals) -> Lean | None:
         """What the first request of a running turn said of words that point back."""
@@ -180,11 +155,9 @@ class LearnedPolicy:
             size = weights.first.read(features)
         is_plan = size > _LEAST_PLAN and not _PLANS.isdisjoint(map(_phrase_of, features.concepts))
         because, idea = self._say(size, features, is_later=is_later)
-        taught = self._personal.weigh(features.pieces) if self._personal is not None and features.has_task else 0.0
         plain = _lean(size, because, goes_on=max(size, _PLANNED) if is_plan else None, wants_plan=is_plan, idea=idea)
         is_plain = features.has_task and pointing < LEAST_POINTING and not complaint
-        opinions = self._make_opinions(plain, taught)
-        return _Read(size, pointing, complaint, is_plan, because, idea, taught, opinions, is_plain)
+        return _Read(size, pointing, complaint, is_plan, because, idea, (self._weaken(plain),), is_plain)
 
     def _find_ask(self, signals: Signals) -> tuple[float | None, bool]:
         """The last ask's size and whether it wanted a plan: as remembered, else read again from the conversation."""
@@ -213,25 +186,6 @@ def find_weights(path: str = "") -> Weights:
 def read_once(path: str, _: int) -> Weights:
     """Cached until the file is written again: a reload takes new weights."""
     return load_weights(path) if path else read_weights(files("policies").joinpath("learned.weights").read_bytes())
-
-
-def find_personal(config: LearnedConfig) -> tuple[PersonalTable | None, tuple[str, ...]]:
-    """The table, if words are hashed as they were then, and what is to be said of it."""
-    try:
-        table = load_personal(config.personal) if config.personal else None
-    except TableUnreadable as error:
-        return None, (f"{error}; it is used once it can be read",)
-    except BadTable as error:
-        return None, (f"{error}; it is not used, and tandem tune --apply writes it again",)
-    if table is None or not table.kinds:
-        return table, ()
-    if table.hashing != HASHING:
-        return None, (
-            f"{config.personal}: hashes words in another way, so it is not used; tandem tune --apply writes it again",
-        )
-    if table.weights == config.fingerprint:
-        return table, ()
-    return table, (f"{config.personal}: was fitted to other weights; it is used, and tandem tune --apply fits it again",)
 
 
 def _lean(odds: float, because: str, *, goes_on: float | None = None, wants_plan: bool = False, idea: str = "") -> Lean:

@@ -22,7 +22,7 @@ from router.contract.signals import TokenCounter
 from router.contract.stores import EntryStore, ResponseStore
 from router.contract.target import Target
 from router.contract.words import PassedRoute, Tier
-from router.decide.opinions import Offsets, Rules
+from router.decide.opinions import Rules
 from router.dialects.histories import Histories
 from router.dispatch.dispatch import Dispatcher
 from router.dispatch.live.statistics import LiveStatistics
@@ -130,8 +130,6 @@ class State(Struct, frozen=True):
     """Known facts about open conversations."""
     rates: CallerRates = field(default_factory=CallerRates)
     """Callers' usage in the last minute."""
-    offsets: Offsets = field(default_factory=Offsets)
-    """What persons' turns have in common."""
     budgets: Budgets = field(default_factory=Budgets)
     """Callers' spending."""
     files: dict[str, SqliteWriter] = field(default_factory=dict)

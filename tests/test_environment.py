@@ -178,7 +178,7 @@ def test_a_command_that_does_not_train_imports_nothing_that_only_training_needs(
     code = (
         "import sys; from router.cli import main;"
         "code = main(['explain', 'fix the typo', '--json']);"
-        "import router.cli.tune;"
+        "import router.cli.replay;"
         "print(code, [m for m in ('numpy', 'scipy', 'sklearn', 'joblib') if m in sys.modules])"
     )
 

@@ -28,7 +28,6 @@ GROUPS = {
     "Teach": {
         "wrong": "mark the last turn as sent to the wrong tier",
         "replay": "decide your past turns again and show what would change",
-        "tune": "adjust the decision to your past turns",
     },
     "Delegate": {
         "delegate": "have the router work on a task in the background",

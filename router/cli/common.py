@@ -171,11 +171,6 @@ def init_command() -> str:
     return f"{command_name()} init{' --force' if Path('config.yaml').exists() else ''}"
 
 
-def table_path(loaded: LoadedConfig) -> Path | None:
-    named = next((found for _, settings in loaded.policies if (found := getattr(settings, "personal", ""))), "")
-    return Path(named) if named else None
-
-
 def print_json(value: object) -> None:
     import orjson
 

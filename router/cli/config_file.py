@@ -1,7 +1,7 @@
 """Edits the config file: checks the result first, keeps a backup, comments and format."""
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -104,31 +104,6 @@ def add_rules(text: str, rules: Sequence[NewRule]) -> str:
     else:
         raise CannotEdit("rules are written on one line: put each on a line of its own, then try again")
     return with_line_end(text[:begin]) + "".join(f"{' ' * indent}{rule.as_line()}{end}" for rule in rules) + text[begin:]
-
-
-def set_values(text: str, block: str, values: Mapping[str, float | str]) -> str:
-    """Set values in a top-level block. Raises `CannotEdit` for a block on one line (`{…}`) and invalid YAML."""
-    for name, value in values.items():
-        text = _set_value(text, block, name, f'"{value}"' if isinstance(value, str) else f"{value:g}")
-    return text
-
-
-def _set_value(text: str, block: str, name: str, value: str) -> str:
-    end = line_end(text)
-    header, inner = find_entry(compose(text), block)
-    if header is None or inner is None:
-        return f"{with_line_end(text)}{end}{block}:{end}  {name}: {value}{end}"
-    _, found = find_entry(inner, name)
-    if isinstance(found, yaml.ScalarNode):
-        return text[: found.start_mark.index] + value + text[found.end_mark.index :]
-    if isinstance(inner, yaml.MappingNode) and not inner.flow_style:
-        first = inner.value[0][0].start_mark
-        begin = first.index - first.column
-        return f"{text[:begin]}{' ' * first.column}{name}: {value}{end}{text[begin:]}"
-    if inner.start_mark.index == inner.end_mark.index:
-        begin = next_line(text, header.end_mark.index)
-        return f"{with_line_end(text[:begin])}  {name}: {value}{end}{text[begin:]}"
-    raise CannotEdit(f"{block} is written on one line: put each of its settings on a line of its own, then try again")
 
 
 def compose(text: str) -> yaml.Node | None:

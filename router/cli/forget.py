@@ -1,16 +1,14 @@
 """`tandem keys forget`: delete everything kept about a caller."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from router.cli import Ended
-from router.cli.common import command_name, load_in_use, print_json, say, table_path
-from router.cli.past.applied import read_applied, record_path
+from router.cli.common import command_name, load_in_use, print_json, say
 from router.cli.setup.interview import offer
 from router.cli.tables import style_here
 from router.config.load import LoadedConfig
 from router.contract.caller import Caller
-from router.contract.personal import BadTable, PersonalTable, load_personal
 from router.contract.request import JsonObject
 from router.contract.shared import ValkeyTerms
 from router.contract.stores import StoreUnusable
@@ -42,29 +40,26 @@ def forget_caller(config: str | None, named: str, *, is_sure: bool, as_json: boo
     files = _find_files(loaded)
     if not files and loaded.shared_postgres is None and _server_of(loaded) is None:
         raise Ended(1, "there is no ledger yet: nothing is kept")
-    tables = _find_tables(loaded, caller)
     try:
         for path in files:
             wait_for_writer(path)
         counted = [*_count(files, caller), *_visit_shared(loaded, caller, deletes=False)]
         found = [kept for kept in counted if kept.total]
-        if not found and not tables:
+        if not found:
             _say_valkey(loaded)
             unasked = {kept.file: kept.problem for kept in counted if kept.problem}
             raise Ended(1, _word_nothing(name, _name_places(loaded, files), unasked))
-        _say_found(name, found, tables)
+        _say_found(name, found)
         if not is_sure and not offer("Delete all of it for good?"):
             raise Ended(1, "nothing was deleted\n  hint: --yes deletes without asking")
         done = [kept for path in files for kept in (forget_in_file(path, caller), *forget_in_copies(path, caller))]
         done += _visit_shared(loaded, caller, deletes=True)  # after the files, whose rows are copied there
     except StoreUnusable as error:
         raise Ended(1, str(error)) from error
-    for table in tables:
-        table.unlink(missing_ok=True)
     if as_json:
-        print_json(_as_json(caller, done, tables))
+        print_json(_as_json(caller, done))
     else:
-        _say_done(done, tables)
+        _say_done(done)
     _say_rest(name, loaded, files)
     return 1 if any(kept.problem for kept in done) else 0
 
@@ -111,24 +106,6 @@ def _visit_shared(loaded: LoadedConfig, caller: Caller, *, deletes: bool) -> Ite
             yield Kept(_VALKEY, {}, problem=problem)
 
 
-def _find_tables(loaded: LoadedConfig, caller: Caller) -> list[Path]:
-    """The personal table and the one before it, where the caller's marks trained them. Their weights mix all marks."""
-    path, applied = table_path(loaded), read_applied(loaded)
-    readers: list[tuple[Path | None, Callable[[], PersonalTable | None]]] = [
-        (path, lambda: load_personal(str(path)) if path is not None else None),
-        (record_path(loaded), lambda: applied.table_before if applied is not None else None),
-    ]
-    return [file for file, read in readers if file is not None and _names(read, caller)]
-
-
-def _names(read: Callable[[], PersonalTable | None], caller: Caller) -> bool:
-    try:
-        table = read()
-    except BadTable:
-        return False
-    return table is not None and any(caller.name in kind.callers for kind in table.kinds)
-
-
 def _word_nothing(name: str, places: list[Path], unasked: dict[Path, str]) -> str:
     asked = ", ".join(str(place) for place in places if place not in unasked)
     words = [f'nothing is kept of "{name}" in {asked}'] if asked else []
@@ -136,12 +113,10 @@ def _word_nothing(name: str, places: list[Path], unasked: dict[Path, str]) -> st
     return f"{'; '.join(words)}\n  hint: {command_name()} stats --by caller lists the callers"
 
 
-def _say_found(name: str, found: list[Kept], tables: list[Path]) -> None:
+def _say_found(name: str, found: list[Kept]) -> None:
     say(f'kept of "{name}":')
     for kept in found:
         say(f"  {kept.file}: {_say_rows(kept)}")
-    for table in tables:
-        say(f"  {table}: what their marks taught, with that of others; {command_name()} tune --apply learns the rest again")
 
 
 def _say_rows(kept: Kept) -> str:
@@ -149,14 +124,12 @@ def _say_rows(kept: Kept) -> str:
     return ", ".join(counts) or "nothing"
 
 
-def _say_done(done: list[Kept], tables: list[Path]) -> None:
+def _say_done(done: list[Kept]) -> None:
     for kept in done:
         if kept.is_deleted:
             print(f"deleted {kept.file}: a damaged copy, in which nothing could be looked for")
         elif kept.total:
             print(f"deleted from {kept.file}: {_say_rows(kept)}")
-    for table in tables:
-        print(f"deleted {table}")
     for kept in done:
         if kept.problem:
             say(f"{kept.file}: {kept.problem}")
@@ -182,12 +155,11 @@ def _say_valkey(loaded: LoadedConfig) -> None:
         say("not deleted from shared.valkey: answers to requests with an Idempotency-Key, which are gone after 10 minutes")
 
 
-def _as_json(caller: Caller, done: list[Kept], tables: list[Path]) -> JsonObject:
+def _as_json(caller: Caller, done: list[Kept]) -> JsonObject:
     return {
         "caller": caller.name,
         "files": [
             {"file": str(kept.file), "rows": dict(kept.rows), "file_deleted": kept.is_deleted, "problem": kept.problem or None}
             for kept in done
         ],
-        "personal_table_deleted": str(tables[0]) if tables else None,
     }

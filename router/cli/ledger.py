@@ -176,9 +176,7 @@ def _say_rows(rows: dict[str, int]) -> str:
 def _list_items(files: Files) -> Iterator[Item]:
     named = dict(_find_databases(files))
     key = files.ledger.with_name(f"{files.ledger.name}.key") if files.ledger is not None else None
-    personal = files.personal
-    plain = {"config.yaml": files.config, "keys.yaml": files.keys, "personal.json": personal, "tandem.db.key": key}
-    plain["personal.json.before"] = personal.with_name(f"{personal.name}.before")
+    plain = {"config.yaml": files.config, "keys.yaml": files.keys, "tandem.db.key": key}
     named |= {name: path for name, path in plain.items() if path is not None and path.is_file()}
     named |= {f"{OWN}{number}.py": path for number, path in enumerate(files.policies) if path.is_file()}
     for name, path in named.items():

@@ -20,7 +20,7 @@ from router.contract.words import Tier
 from router.decide.yardstick import Assumptions
 from router.house import House
 from router.past.combined import LookReport, PlanReport
-from router.past.replay import apply_offset, choose_again, decide_again, measure, quiet
+from router.past.replay import choose_again, decide_again, measure, quiet
 from router.past.report import Choices, Example, Report, Row
 from router.screen.figures import UNKNOWN, duration, money
 from router.telemetry import events
@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
     other = load_in_use(arguments.against, needs_keys=False) if arguments.against else present
     if arguments.combine is not None and (arguments.against or arguments.turns):
         raise Ended(2, "give --combine without --against and --turns: it compares the config with combine on and off")
-    history = find_history(arguments, present, joins=False)
+    history = find_history(arguments, present)
     if arguments.combine is not None:
         combined = asyncio.run(_combine(history, present, arguments.combine))
         history.say()
@@ -84,11 +84,8 @@ async def _replay(history: PastFiles, present: LoadedConfig, other: LoadedConfig
     is_compared = other is not present
     before_name = present.source if is_compared else _RECORDED if history.ledger is not None else _ALL_DEEP
     report = Report(before_name, other.source, assumed)
-    offsets, other_offsets = history.read_offsets(present), history.read_offsets(other)
     async with _open_house(present) as house, _open_house(other) as other_house:
         for case in history.cases("replaying"):
-            apply_offset(house, case, offsets)
-            apply_offset(other_house, case, other_offsets)
             after = await choose_again(other_house, case)
             chosen = await choose_again(house, case) if is_compared else None
             before = (chosen.tier if chosen is not None else None) if is_compared else case.was or Tier.DEEP
@@ -103,10 +100,8 @@ async def _replay(history: PastFiles, present: LoadedConfig, other: LoadedConfig
 
 async def _combine(history: PastFiles, present: LoadedConfig, name: str) -> PlanReport | LookReport:
     report = PlanReport() if name == PLAN else LookReport(present.combine.look.max_seconds)
-    offsets = history.read_offsets(present)
     async with _open_house(replace(present, combine=NOTHING)) as house:
         for case in history.cases("replaying"):
-            apply_offset(house, case, offsets)
             decision = await decide_again(house, case)
             if isinstance(report, PlanReport):
                 report.add(case, decision, measure(house, decision, case) if decision is not None else {})

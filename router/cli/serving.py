@@ -51,6 +51,7 @@ from router.telemetry import events
 from router.telemetry.colour import can_redraw
 from router.wiring.build import build_house
 from router.wiring.built import Built
+from router.wiring.leftovers import delete_leftovers
 from router.wiring.panels import build_edge
 
 if TYPE_CHECKING:
@@ -93,6 +94,7 @@ class Serving:
     _admission: Admission
     _record: Router
     """For other commands."""
+    _leftovers: list[str]
 
     def __init__(
         self, order: Order, loaded: LoadedConfig, listener: "socket.socket", *, screen: "Screen | None" = None
@@ -109,6 +111,7 @@ class Serving:
 
     async def _main(self) -> None:
         self._built = self._build()
+        self._leftovers = await asyncio.to_thread(delete_leftovers, self._loaded, with_ledger=self._order.with_ledger)
         key = self._built.own_key if self._loaded.keys is not None else ""
         self._record = record_of(self._loaded, self._order.reading.path, self._url, key, has_ledger=self._order.with_ledger)
         if self._built.reloader is not None:
@@ -179,7 +182,7 @@ class Serving:
         if self._order.log_file is not None:
             self._rotating = supervise(partial(keep_small, self._order.log_file), name="rotate log")
         away = [say_away(file.path, found.cause) for file in built.house.state.files.values() if (found := file.failing)]
-        for warning in (*loaded.warnings, *away, *warn_of_expiry(loaded)):
+        for warning in (*loaded.warnings, *away, *warn_of_expiry(loaded), *self._leftovers):
             events.config_warned(warning=warning)
         if self._screen is not None:
             loop = asyncio.get_running_loop()

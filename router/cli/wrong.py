@@ -60,11 +60,7 @@ def _mark(past: Past, turn: PastTurn, should_be: Tier) -> int:
         return 0 if marked.was_unmarked else 1
     why = f"It went to {turn.tier} because: {clean(turn.because or '', style_here())}" if turn.tier else "No tier served it."
     print(f"marked {turn.id}: should have gone to {should_be}. {why}")
-    if marked.teaches:
-        say("tandem tune --apply teaches Tandem turns like this one")
-    else:
-        say("the ledger has neither its text nor hashes of its words: similar turns change only if a client's log has the text")
-        say("  otherwise tandem tune gives this turn ten times the weight of others")
+    say("it counts as redone; for turns like it, add a rule with --rule WORDS")
     return 0
 
 

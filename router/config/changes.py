@@ -32,7 +32,6 @@ FIXED = (
     "shared.postgres.connections",
     "ledger.path",
     "ledger.keep_days",
-    "ledger.keep_word_hashes",
     "store.path",
     "keys",
 )

@@ -45,7 +45,6 @@ class Files:
     ledger: Path | None
     store: Path | None
     keys: Path
-    personal: Path
     policies: tuple[Path, ...]
     """The operator's own."""
 
@@ -54,13 +53,9 @@ def find_files(path: Path | None, known: Callable[[], Known]) -> Files:
     """Raises `ConfigError`."""
     config, folder = _load_shape(path, known)
     blocks = [block for block in config.policies if isinstance(block, Mapping)]
-    settings = [content for block in blocks for content in block.values() if isinstance(content, Mapping)]
-    personal = next((str(content["personal"]) for content in settings if content.get("personal")), "personal.json")
     own = tuple(folder / expand(str(block["file"])) for block in blocks if block.get("file"))
     store = folder / expand(config.store.path) if config.store.path else None
-    return Files(
-        path, folder, ledger_path_of(config, folder), store, keys_path_of(config, folder), folder / expand(personal), own
-    )
+    return Files(path, folder, ledger_path_of(config, folder), store, keys_path_of(config, folder), own)
 
 
 def load_ledger_path(path: Path | None, known: Callable[[], Known]) -> Path | None:

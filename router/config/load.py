@@ -45,11 +45,10 @@ from router.config.parsing import parse
 from router.config.reading import ENV_FILE, EnvFileUnreadable, expand, is_open_to_others, read_config, read_env_file
 from router.config.reading import default_text as default_text
 from router.config.reading import find_config as find_config
-from router.config.removed import without_removed
+from router.config.removed import say_removed, without_removed
 from router.config.secrets import SecretChecker
 from router.config.targets import TargetPlan, check_targets, read_blocks
 from router.contract.combine import NOTHING, Combine
-from router.contract.economics import Economics
 from router.contract.keys import KeyRing
 from router.contract.opinions import PolicyConfig
 from router.contract.relay import Headers
@@ -87,6 +86,8 @@ class LoadedConfig:
     certificate: Certificate | None = None
     combine: Combine = NOTHING
     """With the text of the question to deep, where the config names a file."""
+    personal_table: Path | None = None
+    """Where an older release kept what marks taught, which the first start deletes."""
     _check_again: "Callable[[], LoadedConfig] | None" = field(default=None, repr=False, compare=False)
 
     @property
@@ -217,7 +218,9 @@ def check_config(text: str, source: str, folder: Path, known: Known) -> LoadedCo
         raise ConfigError(source, faults, content)
     # Policies of the operator's own stay as they are: opening one runs it.
     again = partial(check_config, text, source, folder, structs.replace(known, open_policy=None))
-    return replace(checked, warnings=(*removed, *checked.warnings), _check_again=again)
+    lines = (say_removed("setting", name) for name in removed)
+    table = folder / expand(str(removed.get("policies.learned.personal") or "personal.json"))
+    return replace(checked, warnings=(*lines, *checked.warnings), personal_table=table, _check_again=again)
 
 
 def _check_rest(
@@ -273,28 +276,12 @@ def _check_blocks(
     warnings += proxy_warnings(plan.endpoint.base_url for plan in targets if not known.adapters[plan.adapter].library)
     if keys and is_open_to_others(folder):
         warnings.append(f"{folder / ENV_FILE}: other users of this machine may read it; chmod 600 {folder / ENV_FILE}")
-    return _set_aside_unfitting(replace(loaded, warnings=(*warnings, *warn_of_key(tls))))
+    return replace(loaded, warnings=(*warnings, *warn_of_key(tls)))
 
 
 def _open_own(entries: Sequence[object], folder: Path, known: Known, faults: list[Fault]) -> tuple[OwnPolicy, ...]:
     own = [(f"policies[{index}]", entry) for index, entry in enumerate(entries) if is_own(entry)]
     return open_own(own, folder, known.open_policy, faults) if known.open_policy is not None else ()
-
-
-def _set_aside_unfitting(loaded: LoadedConfig) -> LoadedConfig:
-    """Ignore what `tandem tune` fitted to other weights. Values without `fitted_to` always count."""
-    decision, ours = loaded.config.decision, Economics()
-    if not decision.fitted_to or decision.fitted_to == loaded.weights_fingerprint:
-        return loaded
-    if (decision.base_rate, decision.personal_log_odds) == (ours.base_rate, ours.personal_log_odds):
-        return loaded
-    decision = structs.replace(decision, base_rate=ours.base_rate, personal_log_odds=ours.personal_log_odds)
-    warning = (
-        "decision.base_rate and decision.personal_log_odds: fitted to other weights, so they are not used; tandem tune --apply"
-        " fits them again, and without decision.fitted_to they count as they are"
-    )
-    config = loaded.config.model_copy(update={"decision": decision})
-    return replace(loaded, config=config, warnings=(*loaded.warnings, warning))
 
 
 def _read_ring(config: Config, folder: Path, faults: list[Fault]) -> KeyRing | None:

@@ -100,8 +100,6 @@ class LedgerSettings(Settings):
     """SQLite file. Empty or null: no record."""
     keep_text: bool = False
     """Keep prompts and answers."""
-    keep_word_hashes: bool = True
-    """Hashes of words, which marks teach from. Word lists can reverse them."""
     keep_days: int = Field(default=31, ge=1, le=3_650)
     """Older entries are deleted. A monthly budget needs 31."""
 

@@ -20,23 +20,23 @@ def say_removed(kind: str, name: str) -> str:
     return f"{name} was removed: {instead}" if instead is not None else ""
 
 
-def without_removed(content: Mapping[str, object]) -> tuple[Mapping[str, object], list[str]]:
-    """A config without the settings that were removed, and a line for each."""
-    lines: list[str] = []
-    return _prune(content, "", lines), lines
+def without_removed(content: Mapping[str, object]) -> tuple[Mapping[str, object], dict[str, object]]:
+    """A config without the settings that were removed, and their values by their names."""
+    removed: dict[str, object] = {}
+    return _prune(content, "", removed), removed
 
 
-def _prune(node: Any, place: str, lines: list[str]) -> Any:
+def _prune(node: Any, place: str, removed: dict[str, object]) -> Any:
     """Names in lists have the place of their list: `policies.boundary.edits_to_move`."""
     if isinstance(node, list):
-        return [_prune(entry, place, lines) for entry in node]
+        return [_prune(entry, place, removed) for entry in node]
     if not isinstance(node, dict):
         return node
     kept = {}
     for name, value in node.items():
         inner = f"{place}.{name}".lstrip(".")
-        if line := say_removed("setting", inner):
-            lines.append(line)
+        if f"setting {inner}" in read_removed():
+            removed[inner] = value
         else:
-            kept[name] = _prune(value, inner, lines)
+            kept[name] = _prune(value, inner, removed)
     return kept

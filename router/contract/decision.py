@@ -75,8 +75,6 @@ class Redo(Struct, frozen=True, array_like=True):
     usd_slope: float
     turns: int = 0
     """Turns that the rates were learned from; 0: assumed rates."""
-    idea: str = ""
-    """What those turns were about; empty: anything."""
 
 
 class Ranked(Struct, frozen=True):

@@ -34,13 +34,6 @@ class FailureRates(NamedTuple):
 ASSUMED_RATES = FailureRates()
 
 
-class Offset(NamedTuple):
-    """What a caller's own turns add to the log-odds of a long task, and how many turns taught it."""
-
-    log_odds: float
-    turns: int
-
-
 class TurnSize(Block, frozen=True):
     calls: Annotated[float, Field(ge=1, le=1_000)]
     """Calls."""
@@ -61,13 +54,7 @@ class Economics(Block, frozen=True, cache_hash=True):
     long: TurnSize = TurnSize(26, 9_000)
     """Expected size of a long task."""
     base_rate: Annotated[float, Field(gt=0.001, lt=0.999)] = 0.5
-    """Share of long tasks among turns. `tandem tune` fits it."""
-    personal_log_odds: Annotated[float, Field(ge=-3.0, le=3.0)] = 0.0
-    """Your offset: positive leans to deep. Fitted likewise."""
-    personal: bool = True
-    """Learn an offset for each caller, at most 0.25."""
-    fitted_to: str = ""
-    """Weights of these fits. Omit for your own values."""
+    """Share of long tasks among turns."""
     usd_per_second: Annotated[float, ELSEWHERE] = 0.0
     prior: Annotated[float, ELSEWHERE] = 0.0
 

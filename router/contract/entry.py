@@ -167,8 +167,6 @@ class Entry(Struct, frozen=True):
     answer_text: str | None = None
     person_text: str | None = None
     """What the person typed. Kept in memory only, and in the decision if the config keeps texts."""
-    places: tuple[int, ...] | None = None
-    """Places of an ask's words in the table of weights. The ledger keeps the newest turns' in a table of their own."""
 
 
 class PastCall(NamedTuple):
@@ -189,5 +187,3 @@ class FinishedWork(NamedTuple):
     """The deep target that would have served instead of a fast one; empty if unknown."""
     has_failed: bool = False
     """Whether it was redone: see `past.worth.Redone`."""
-    idea: str = ""
-    """What it was about (`Lean.idea`); empty if unknown."""

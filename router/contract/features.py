@@ -1,14 +1,10 @@
 """Features of a text, as numbers: computed by `sense`, weighed by the trained reading, fitted by `tests.lab`."""
 
 import re
-import struct
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-HASHING = 1
-"""Number of the way in which words become places. Raise it with every change of that: what marks taught in another way is not
-used."""
 TABLE_BITS = 18
 TABLE_SIZE = 1 << TABLE_BITS
 """Places in the table of weights: one for each word, and each pair of words."""
@@ -85,20 +81,6 @@ class Offer(NamedTuple):
 def fold_places(features: Features) -> Features:
     """Features for the smaller table of offers."""
     return features._replace(pieces=tuple(sorted({place % OFFER_SIZE for place in features.pieces})))
-
-
-def pack_places(pieces: Sequence[int]) -> bytes:
-    """Places as the ledger keeps them: little-endian, four bytes each, the first 256."""
-    kept = pieces[:_MAX_PACKED]
-    return struct.pack(f"<{len(kept)}I", *kept)
-
-
-def unpack_places(packed: bytes) -> tuple[int, ...]:
-    """Empty if malformed."""
-    if len(packed) % 4 or len(packed) > 4 * _MAX_PACKED:
-        return ()
-    places: tuple[int, ...] = struct.unpack(f"<{len(packed) // 4}I", packed)
-    return places if all(place < TABLE_SIZE for place in places) else ()
 
 
 def steps_of(kinds: Mapping[str, Sequence[int]], counts: Sequence[float]) -> tuple[int, ...]:

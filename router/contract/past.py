@@ -14,33 +14,6 @@ class RecordedCall(NamedTuple):
     should_be: Tier | None = None
     prompt_text: str | None = None
     """The whole request, where the ledger keeps text; read only with the whole history."""
-    places: bytes = b""
-    """Places of its words in the table of weights; empty if unknown or not read."""
-
-
-class MarkedTurn(NamedTuple):
-    """What a mark keeps of its turn, without text."""
-
-    id: str
-    at: float
-    """When the request arrived, in seconds since 1970."""
-    should_be: Tier
-    caller: str
-    session: str
-    client: str
-    turn_kind: str
-    tier: Tier | None
-    """The tier that served."""
-    decision: str
-    """JSON."""
-    places: bytes
-    """Empty if unknown, or if words were hashed otherwise then."""
-
-
-class Marks(NamedTuple):
-    turns: list[MarkedTurn]
-    removed: frozenset[str]
-    """Requests whose mark was taken back."""
 
 
 class SpentCall(NamedTuple):

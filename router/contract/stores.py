@@ -79,10 +79,6 @@ class EntryStore(Protocol):
         """Return once all entries outlive the process, or cannot be written now."""
         ...
 
-    async def keep_places(self) -> None:
-        """Write what marks would teach from, which is in memory until then."""
-        ...
-
     async def find_decision(self, request_id: str, caller: Caller | None) -> Mapping[str, Json] | None:
         """The explanation of a caller's request; for None anyone's, without texts that are not kept."""
         ...

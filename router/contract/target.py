@@ -19,7 +19,7 @@ _MILLION = 1_000_000.0
 LEAST_STEP_TOKENS = 10_000
 """Shorter prompts have the first price."""
 Dollars = Annotated[float, Field(ge=0)]
-NOTHING_LEARNED: Mapping[tuple[str, str], FailureRates] = MappingProxyType({})
+NOTHING_LEARNED: Mapping[str, FailureRates] = MappingProxyType({})
 
 
 class Speed(NamedTuple):
@@ -236,8 +236,8 @@ class TargetStatus(Struct, frozen=True):
     wait_because: str = ""
     is_resting: bool = False
     is_over_max_wait: bool = False
-    failures: Mapping[tuple[str, str], FailureRates] = NOTHING_LEARNED
-    """For a fast target: how often each deep target has to redo its work on turns about an idea; about anything, under ""."""
+    failures: Mapping[str, FailureRates] = NOTHING_LEARNED
+    """For a fast target: how often each deep target has to redo its work."""
     may_probe: bool = False
     loading: str = ""
     """What it says while it loads its model."""

@@ -10,7 +10,7 @@ from router.contract.request import RequestView
 from router.contract.signals import Signals, TokenCount
 from router.decide.choose import choose
 from router.decide.estimate import worth_waiting
-from router.decide.opinions import ADDED, Rules, collect, with_lean
+from router.decide.opinions import OBJECTIONS, Rules, collect, with_lean
 
 _COUNT_SECONDS = 0.02
 """Recounting a grown conversation takes 1 to 10 ms. A first count of 500 KB takes 50 to 100: it serves the next request."""
@@ -50,7 +50,7 @@ def _find_missed(rules: Rules, decided: Decided) -> str:
     signals = replace(signals, statuses={**signals.statuses, **opened})
     opinions = collect(rules, decided.view, signals)
     for policy, lean in decided.opinions.leans:
-        if policy in ADDED:
+        if policy == OBJECTIONS:
             opinions = with_lean(opinions, policy, lean)
     try:
         target = choose(rules, decided.view, signals, opinions).targets[0]

@@ -192,10 +192,10 @@ def _estimate(
     deep = rank_tier(signals, ruled_out, _DEEP, score, economics)
     if not fast.names or not deep.names:
         told = because_too_long(signals, opinions, ruled_out, score, economics) if deep.names and says_way_back else ""
-        weighing = weigh_up(fast, deep, signals, economics, opinions)
+        weighing = weigh_up(fast, deep, signals, economics)
         return _take_only_tier(signals, opinions, ruled_out, fast if fast.names else deep, weighing, told, score)
     best_fast, best_deep = project_first(fast, signals, economics), project_first(deep, signals, economics)
-    redo = redo_between(best_fast, best_deep, signals, economics, opinions)
+    redo = redo_between(best_fast, best_deep, signals, economics)
     fast_cost, deep_cost = costs_of(best_fast, best_deep, redo, score, economics)
     weighing = Weighing(best_fast, best_deep, len(fast.names) > 1, redo)
     if fast_cost < deep_cost:

@@ -11,11 +11,8 @@ from itertools import repeat, takewhile
 from operator import attrgetter
 from typing import NamedTuple, Protocol
 
-from msgspec.structs import replace
-
 from router.contract.decision import Decision, Estimate, Flip, Projection, Ranked, Redo, Weighing
 from router.contract.economics import ASSUMED_RATES, Economics, FailureRates, RedoWeights, weigh_redo
-from router.contract.opinions import Opinions
 from router.contract.signals import Signals
 from router.contract.target import LEAST_STEP_TOKENS, Price, Speed, TargetStatus, WorkRatio
 from router.contract.words import Preference, Tier, TurnKind
@@ -237,35 +234,27 @@ def weighing_of(decision: Decision) -> Weighing:
         ruled_out = {opinion.target for _, opinion in decision.opinions.ruled_out}
         fast = rank_tier(signals, ruled_out, Tier.FAST, score, economics)
         ranked = fast, rank_tier(signals, ruled_out, Tier.DEEP, score, economics)
-    return weigh_up(*ranked, signals, economics, decision.opinions)
+    return weigh_up(*ranked, signals, economics)
 
 
-def weigh_up(fast: Ranked, deep: Ranked, signals: Signals, economics: Economics, opinions: Opinions) -> Weighing:
+def weigh_up(fast: Ranked, deep: Ranked, signals: Signals, economics: Economics) -> Weighing:
     first_fast = project_first(fast, signals, economics) if fast.names else None
     first_deep = project_first(deep, signals, economics) if deep.names else None
     if first_fast is None or first_deep is None:
         return Weighing(first_fast, first_deep, len(fast.names) > 1)
-    redo = redo_between(first_fast, first_deep, signals, economics, opinions)
+    redo = redo_between(first_fast, first_deep, signals, economics)
     return Weighing(first_fast, first_deep, len(fast.names) > 1, redo)
 
 
 _NO_REDO = Redo(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
 
-def redo_between(fast: Projection, deep: Projection, signals: Signals, economics: Economics, opinions: Opinions) -> Redo:
-    """The cost of a redo, by the rates learned for these two targets and, if it was met before, for what the turn is about.
-
-    People do not ask again for a poor title.
-    """
+def redo_between(fast: Projection, deep: Projection, signals: Signals, economics: Economics) -> Redo:
+    """The cost of a redo, by the rates learned for these two targets. People do not ask again for a poor title."""
     if signals.turn.kind is _SIDE:
         return _NO_REDO
-    failures = signals.statuses[fast.target].failures
-    if not failures:
-        return price_redo(fast, deep, ASSUMED_RATES, economics.preference)
-    looks = opinions.looks
-    if looks is not None and looks.idea and (own := failures.get((deep.target, looks.idea))) is not None:
-        return replace(price_redo(fast, deep, own, economics.preference), idea=looks.idea)
-    return price_redo(fast, deep, failures.get((deep.target, ""), ASSUMED_RATES), economics.preference)
+    rates = signals.statuses[fast.target].failures.get(deep.target, ASSUMED_RATES)
+    return price_redo(fast, deep, rates, economics.preference)
 
 
 def estimates_of(weighing: Weighing, p: float, worth: Worth) -> dict[Tier, Estimate]:

@@ -277,7 +277,6 @@ def _redo_json(redo: Redo | None, p: float) -> JsonObject | None:
         "long_rate": round(redo.long_rate, 4),
         "assumed": {"quick_rate": ASSUMED_RATES.quick, "long_rate": ASSUMED_RATES.long},
         "learned_turns": redo.turns,
-        "idea": redo.idea or None,
     }
 
 

@@ -31,7 +31,7 @@ def because_too_long(
     if not ranked[1].names:
         return ""
     fast, deep = (project_first(tier, compacted, economics) for tier in ranked)
-    redo = redo_between(fast, deep, compacted, economics, opinions)
+    redo = redo_between(fast, deep, compacted, economics)
     fast_cost, deep_cost = costs_of(fast, deep, redo, score, economics)
     looks = opinions.looks
     return "" if fast_cost >= deep_cost else f"{words}; {say_looks(looks, score)}" if looks else words

@@ -3,25 +3,22 @@
 import math
 from collections.abc import Mapping, Sequence
 
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
 from router.contract.decision import Evidence
-from router.contract.economics import Economics, Offset
+from router.contract.economics import Economics
 from router.contract.errors import UpstreamLoading
 from router.contract.opinions import BUDGET, Insist, Lean, Opinion, Opinions, Policy, Rank, RuleOut, Skipped
 from router.contract.request import RequestView
 from router.contract.rights import Rights, check_tier, rights_in
 from router.contract.signals import Signals
 from router.contract.target import TargetStatus
-from router.contract.words import PERSONS_KINDS
 
-PERSONAL, OBJECTIONS = "personal", "objections"
-"""Sources of a person's offsets, of another target's opinion, and of words about deep's objections."""
-ADDED = frozenset({OBJECTIONS})
-"""Sources of leans that are added to those of policies."""
-ASIDE = frozenset({PERSONAL, BUDGET})
-"""Sources of leans that are not about the turn."""
+OBJECTIONS = "objections"
+"""Source of leans from words about deep's objections, added to those of policies."""
+ASIDE = frozenset({"personal", BUDGET})
+"""Sources of leans that are not about the turn; the first is of an older release."""
 CLOSED, MAX_WAIT, LOADING, PLAN = "retry_after", "max_wait", "loading", "plan"
 """Sources of rule-outs that targets or the config cause."""
 _MAX_LOG_ODDS = 20.0
@@ -37,41 +34,6 @@ _WAYS_OUT = {
 _BY_NAME = "Ask for the model auto"
 
 
-class Offsets:
-    """What is added to a person's turns: the config's own offset, and what each caller's turns taught."""
-
-    __slots__ = ("_config", "_learned", "is_on")
-
-    def __init__(self, economics: Economics | None = None) -> None:
-        self._config, self._learned = economics or Economics(), dict[str, Lean]()
-        self.is_on = False
-        """Whether there is anything to add for anyone."""
-        self.follow(self._config)
-
-    def follow(self, economics: Economics) -> None:
-        """Apply another config. What was learned is relative to its values, and is learned again where they change."""
-        if (economics.prior, economics.personal_log_odds) != (self._config.prior, self._config.personal_log_odds):
-            self._learned = {}
-        self._config = economics
-        self.is_on = bool(economics.personal_log_odds or (economics.personal and self._learned))
-
-    def learn(self, offsets: Mapping[str, Offset]) -> None:
-        """Replace what was learned. By caller name."""
-        self._learned = {caller: _lean_by(offset) for caller, offset in offsets.items()}
-        self.follow(self._config)
-
-    def add_to(self, leans: list[tuple[str, Lean]], caller: str) -> None:
-        if self._config.personal_log_odds:
-            leans.append((PERSONAL, Lean(self._config.personal_log_odds, "your own history leans this way")))
-        if self._config.personal and (learned := self._learned.get(caller)) is not None:
-            leans.append((PERSONAL, learned))
-
-
-def _lean_by(offset: Offset) -> Lean:
-    than = "longer" if offset.log_odds > 0 else "shorter"
-    return Lean(offset.log_odds, f"your turns are usually {than} than they look ({offset.turns} turns)")
-
-
 class Rules(Struct, frozen=True):
     policies: Sequence[Policy]
     economics: Economics
@@ -80,7 +42,6 @@ class Rules(Struct, frozen=True):
     weights_fingerprint: str = ""
     rights: Mapping[str, Rights] | None = None
     """By caller name; None if everyone may do everything."""
-    offsets: Offsets = field(default_factory=Offsets)
 
 
 def collect(rules: Rules, request: RequestView, signals: Signals) -> Opinions:
@@ -116,8 +77,6 @@ def collect(rules: Rules, request: RequestView, signals: Signals) -> Opinions:
                 insists.append((policy.name, opinion))
             else:
                 ruled_out.append((policy.name, opinion))
-    if rules.offsets.is_on and signals.turn.kind in PERSONS_KINDS:
-        rules.offsets.add_to(leans, request.caller.name)
     if len(leans) > 1:
         leans.sort(key=_lean_order)
     if not insists and not ruled_out and not skipped:

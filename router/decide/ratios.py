@@ -16,11 +16,6 @@ _PRIOR_FAILURES = 300.0
 _MAX_FACTOR = 1.5
 """Bounds learned rates to 2/3 and 3/2 of the assumed ones."""
 _STEPS = 20
-_PRIOR_IDEA = 20.0
-"""Weight of the pair's rate, in turns: an idea that was met a few times is like any other."""
-_MAX_IDEA = 2.0
-"""Bounds the odds of a redo to between half and twice those of the pair. That moves the line between the tiers as far as it may
-go; beyond, a clear quick ask could leave a fast target that is little faster."""
 
 
 class _Sums(NamedTuple):
@@ -57,52 +52,13 @@ def _shrink(seen: float, expected: float, turns: int) -> float:
     return min(_MAX_RATIO, max(1 / _MAX_RATIO, (seen + prior) / (expected + prior)))
 
 
-def learn_failures(turns: Iterable[FinishedWork]) -> dict[str, dict[tuple[str, str], FailureRates]]:
-    """How often each fast target's work was redone, by the deep target that would have served and what the turn was about."""
+def learn_failures(turns: Iterable[FinishedWork]) -> dict[str, dict[str, FailureRates]]:
+    """How often each fast target's work was redone, by the deep target that would have served."""
     pairs: defaultdict[str, defaultdict[str, list[FinishedWork]]] = defaultdict(lambda: defaultdict(list))
     for turn in turns:
         if turn.deep_target:
             pairs[turn.target][turn.deep_target].append(turn)
-    return {
-        fast: {(deep, idea): rates for deep, seen in by_deep.items() for idea, rates in _fit_pair(seen).items()}
-        for fast, by_deep in pairs.items()
-    }
-
-
-def _fit_pair(turns: Sequence[FinishedWork]) -> dict[str, FailureRates]:
-    """The rates of a pair and, by idea, of turns that were redone more or less often than others."""
-    pair = _fit_rates(turns)
-    by_idea: defaultdict[str, list[FinishedWork]] = defaultdict(list)
-    for turn in turns:
-        by_idea[turn.idea].append(turn)
-    usual = sum(turn.has_failed for turn in turns) / sum(pair.at(turn.score) for turn in turns)
-    factors = {idea: _compare(own, pair, usual) for idea, own in by_idea.items() if idea}
-    own_rates = {
-        idea: FailureRates(_scale(pair.quick, factor), _scale(pair.long, factor), len(by_idea[idea]))
-        for idea, factor in factors.items()
-        if factor != 1.0
-    }
-    return {"": pair, **own_rates}
-
-
-def _compare(turns: Sequence[FinishedWork], pair: FailureRates, usual: float) -> float:
-    """The odds of a redo in these turns, relative to the pair's.
-
-    1 unless they were redone both more often than the pair's other turns and than its rates expect, or both less often. The
-    rates alone are no measure: they stay high where people are silent. `usual` is how many of the pair's turns were redone for
-    each that its rates expect.
-    """
-    expected = sum(pair.at(turn.score) for turn in turns)
-    prior, whole = _PRIOR_IDEA * expected / len(turns), len(turns) + _PRIOR_IDEA
-    counts = sum(turn.has_failed for turn in turns), min(usual * expected, len(turns)), expected
-    seen, like_others, as_expected = ((count + prior) / (whole - count - prior) for count in counts)
-    low, high = sorted((seen / like_others, seen / as_expected))
-    return min(_MAX_IDEA, low) if low > 1.0 else max(1 / _MAX_IDEA, high) if high < 1.0 else 1.0
-
-
-def _scale(rate: float, factor: float) -> float:
-    odds = factor * rate / (1 - rate)
-    return odds / (1 + odds)
+    return {fast: {deep: _fit_rates(seen) for deep, seen in by_deep.items()} for fast, by_deep in pairs.items()}
 
 
 def _fit_rates(turns: Sequence[FinishedWork]) -> FailureRates:

@@ -6,10 +6,10 @@ figures. The decision weighs it more heavily, by preference: see `contract.econo
 
 from typing import NamedTuple
 
-from router.contract.economics import ASSUMED_RATES, FLIP_SCORES
+from router.contract.economics import ASSUMED_RATES
 from router.contract.request import JsonObject
 from router.contract.target import Speed
-from router.contract.words import Preference, Tier
+from router.contract.words import Tier
 
 TOKENS_PER_CALL, TOOL_SECONDS = 199.0, 0.3
 """From recorded turns, for those of which only the calls are known."""
@@ -64,11 +64,3 @@ def to_done(tier: Tier, fast: Took, deep: Took, p: float, assumed: Assumptions) 
 
 def took(speed: Speed, calls: float) -> Took:
     return Took(calls * (speed.ttft_seconds + TOKENS_PER_CALL / speed.tokens_per_second + TOOL_SECONDS))
-
-
-def regret_of(tier: Tier, *, is_long: bool, preference: Preference = Preference.BALANCED) -> float:
-    """What a choice cost, in quick turns that waited for deep. On average, choosing by the preference's score costs least."""
-    if is_long and tier is Tier.FAST:
-        flip = FLIP_SCORES[preference]
-        return (1 - flip) / flip
-    return 1.0 if tier is Tier.DEEP and not is_long else 0.0

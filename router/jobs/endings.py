@@ -10,8 +10,6 @@ from contextlib import suppress
 from functools import partial
 from typing import Literal, NamedTuple
 
-from msgspec.structs import replace
-
 from router.contract.entry import Attempt, Entry
 from router.contract.exchange import UNOBSERVED, Deadline, Exchange
 from router.contract.facts import AttemptEnded, AttemptOpened, Ending, Settled
@@ -96,8 +94,7 @@ async def write_lost_entry(house: House, job: Job, found: LogAgain) -> Entry:
         exchange.note(decided)
         exchange.note(AttemptOpened(now, target, "", ()))
         exchange.note(AttemptEnded(now, target, attempt, None, usage, None))
-    entry = write_entry(exchange, Settled(now, _SERVED if found.log.ended is not None else _CUT), time.time())
-    return replace(entry, places=None)  # nothing is learned from the same words twice
+    return write_entry(exchange, Settled(now, _SERVED if found.log.ended is not None else _CUT), time.time())
 
 
 class Settling:

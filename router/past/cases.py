@@ -1,17 +1,14 @@
 """Turns to decide again: a logged one as a request, a ledger's as what was kept."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from router.contract.combine import PLAN, PLANNING
 from router.contract.decision import ESTIMATE
 from router.contract.errors import TandemError
 from router.contract.exchange import Arrival
-from router.contract.features import unpack_places
 from router.contract.opinions import Lean, Opinion
-from router.contract.past import MarkedTurn
-from router.contract.personal import MARKED
 from router.contract.request import Moment
 from router.contract.words import Dialect, Operation, Outcome, Tier, TurnKind
 from router.decide.opinions import ASIDE
@@ -20,12 +17,9 @@ from router.past import rows
 from router.past.asked_again import is_asked_again
 from router.past.history import CHARS_PER_TOKEN, PastSession, PastTurn, Size, size_of_turn, size_of_work
 from router.past.requests import write_headers, write_request
-from router.past.rows import Call, read_call, read_kept
+from router.past.rows import Call, read_call
 from router.past.turns import BEGINS, Turn, by_session, is_of_a_turn, read_turns
 from router.stores.sqlite.past import SqliteEntryReader
-
-_SAME_SECONDS = 30.0
-"""Between a client's note of an ask and its request's arrival."""
 
 
 class RegretSign(StrEnum):
@@ -40,8 +34,6 @@ class RegretSign(StrEnum):
     OVERRODE = "overrode"
 
 
-_SAY_THE_SIZE = frozenset({RegretSign.OVERRODE, RegretSign.MOVED_UP, RegretSign.ASKED_FOR_DEEP})
-"""Signs in a ledger that say more about a turn than the work in a log."""
 _UP = frozenset({RegretSign.MOVED_UP, RegretSign.ASKED_FOR_DEEP, RegretSign.ASKED_AGAIN})
 """Signs that a turn was too much for fast."""
 _FOR_SESSION = ("session_scope", "in_band_line")
@@ -87,8 +79,6 @@ class Case:
     arrival: Arrival | None = None
     kept: Kept | None = None
     caller: str = ""
-    places: tuple[int, ...] = ()
-    """Indexes of its words in the weights, if the ledger kept those instead of text."""
     request: str = ""
     """The id of its first request, if it is in the ledger."""
     edits: int = 0
@@ -109,60 +99,6 @@ class Case:
     def is_clear(self) -> bool:
         """Whether it is known to be quick or long."""
         return self.size in (Size.QUICK, Size.LONG)
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """A turn of known size: its evidence, and the score at which its tier changes."""
-
-    session: str
-    at: float
-    evidence: float
-    threshold: float | None
-    tier: Tier
-    size: Size
-    weight: int = 1
-    words: str = ""
-    places: tuple[int, ...] = ()
-    caller: str = ""
-    is_ruled: bool = False
-    request: str = ""
-    is_foreign: bool = False
-    """Whether other weights scored it: its evidence says nothing about an offset to these."""
-
-    @property
-    def is_marked(self) -> bool:
-        return self.weight > 1
-
-    @property
-    def is_long(self) -> bool:
-        return self.size is Size.LONG
-
-
-def join(told: Iterable[Case], recorded: Sequence[Case]) -> Iterator[Case]:
-    """Merge the turns of logs and a ledger: a log knows words and edits, the ledger what was wished.
-
-    A client's session id is equal in both. Both use one machine's clock, so turns are matched by time.
-    """
-    waiting: dict[str, list[Case]] = {}
-    for case in recorded:
-        waiting.setdefault(case.session, []).append(case)
-    for case in told:
-        at, others = case.at, waiting.get(case.session, [])
-        near = [other for other in others if at is not None and other.at is not None and abs(other.at - at) <= _SAME_SECONDS]
-        if not near or at is None:
-            yield case
-            continue
-        other = min(near, key=lambda other: abs((other.at or 0.0) - at))
-        others.remove(other)
-        is_override = other.is_marked or not _SAY_THE_SIZE.isdisjoint(other.regrets)
-        regrets = tuple(dict.fromkeys((*case.regrets, *other.regrets)))
-        size = other.size if is_override else case.size
-        yield replace(
-            case, was=other.was, regrets=regrets, size=size, weight=other.weight, caller=other.caller, request=other.request
-        )
-    for others in waiting.values():
-        yield from others
 
 
 def cases_of(sessions: Iterable[PastSession]) -> Iterator[Case]:
@@ -197,8 +133,6 @@ def _regrets_of(turn: PastTurn) -> tuple[RegretSign, ...]:
 class LedgerTally:
     entries: int = 0
     unreadable: int = 0
-    lessons: int = 0
-    """Marked turns whose entries are gone."""
     sessions: set[str] = field(default_factory=set)
 
 
@@ -213,33 +147,6 @@ def read_ledger(ledger: SqliteEntryReader, tally: LedgerTally, since: float = 0.
 def cases_of_turns(turns: Iterable[Turn]) -> Iterator[Case]:
     for session in by_session(turns):
         yield from _as_cases(session)
-
-
-def read_lessons(marked: Iterable[MarkedTurn], known: Iterable[Case], tally: LedgerTally, since: float = 0.0) -> list[Case]:
-    """Marked turns whose rows are gone: `known` are those that are there."""
-    there = {case.request for case in known}
-    found = (_as_lesson(turn) for turn in marked if turn.at >= since and turn.id not in there)
-    lessons = [lesson for lesson in found if lesson is not None]
-    tally.lessons += len(lessons)
-    return lessons
-
-
-def _as_lesson(turn: MarkedTurn) -> Case | None:
-    kept = read_kept(turn.decision)
-    if kept is None or turn.turn_kind not in BEGINS:
-        return None
-    return Case(
-        session=turn.session,
-        client=turn.client or "unknown",
-        at=turn.at,
-        size=_size_meant(turn.should_be),
-        weight=_MISJUDGED_WEIGHT,
-        was=turn.tier,
-        kept=_keep(kept, TurnKind(turn.turn_kind)),
-        caller=turn.caller,
-        places=unpack_places(turn.places),
-        request=turn.id,
-    )
 
 
 def _read_history(ledger: SqliteEntryReader, tally: LedgerTally, since: float) -> Iterator[Call]:
@@ -281,7 +188,6 @@ def _as_case(turn: Turn, regrets: tuple[RegretSign, ...]) -> Case:
         arrival=_read_text(ask) if kept.decided_by == ESTIMATE else None,
         kept=_keep(kept, TurnKind(turn.kind)),
         caller=turn.caller,
-        places=unpack_places(ask.places),
         request=line.id,
         edits=turn.edits,
         is_planning=PLANNING in (line.combined or "") if PLAN in kept.combining else None,
@@ -289,8 +195,8 @@ def _as_case(turn: Turn, regrets: tuple[RegretSign, ...]) -> Case:
 
 
 def _keep(kept: rows.Kept, kind: TurnKind) -> Kept:
-    """Earlier results of `tandem tune` are left out, or they would count twice."""
-    leans = (lean for policy, lean in kept.leans if policy not in ASIDE and not lean.because.startswith(MARKED))
+    """Leans that are not about the turn are left out."""
+    leans = (lean for policy, lean in kept.leans if policy not in ASIDE)
     opinions = tuple(Lean(lean.log_odds, lean.because) for lean in leans)
     return Kept(opinions, max(0, kept.prompt_tokens), kept.decided_by, kind, kept.weights)
 

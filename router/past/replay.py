@@ -8,9 +8,8 @@ from typing import ClassVar
 import msgspec
 import orjson
 
-from router.contract.caller import LOCAL
 from router.contract.decision import ESTIMATE, Decision, Estimate
-from router.contract.economics import Economics, Offset, TurnSize
+from router.contract.economics import Economics, TurnSize
 from router.contract.errors import TandemError
 from router.contract.exchange import Arrival
 from router.contract.opinions import Insist, Opinion, PolicyConfig, Rank
@@ -18,8 +17,7 @@ from router.contract.request import RequestView
 from router.contract.signals import Signals, TokenCount, Turn
 from router.contract.words import DEFAULT_DIALECT, Operation, Tier, TurnKind
 from router.decide.choose import decide
-from router.decide.estimate import estimates_of, flip_of, weighing_of
-from router.decide.opinions import ASIDE
+from router.decide.estimate import estimates_of, weighing_of
 from router.decide.yardstick import TOOL_SECONDS, Took
 from router.dialects.requests import read_request
 from router.house import House
@@ -77,13 +75,10 @@ class Remembered:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A config's decision on one turn. `evidence` sums the policies, without prior and personal offset."""
+    """A config's decision on one turn."""
 
     tier: Tier
     score: float
-    evidence: float
-    threshold: float | None
-    """The score at which the tier changes; None if no score does."""
     kind: TurnKind
     because: str
     estimates: dict[Tier, Estimate]
@@ -94,12 +89,6 @@ class Choice:
 def quiet(house: House) -> House:
     """A copy of the house that counts and keeps nothing."""
     return House(house.plan, msgspec.structs.replace(house.state, counter=NoCounter()), house.clock)
-
-
-def apply_offset(house: House, case: Case, offsets: Mapping[str, Offset]) -> None:
-    """Have the next decisions add what the router learned of the case's caller. Requests are replayed as the local caller's."""
-    own = offsets.get(case.caller or LOCAL.name)
-    house.state.offsets.learn({LOCAL.name: own} if own is not None else {})
 
 
 async def choose_again(house: House, case: Case) -> Choice | None:
@@ -113,16 +102,6 @@ async def decide_again(house: House, case: Case) -> Decision | None:
         if case.arrival is not None:
             return (await house.decide(case.arrival)).decision
         return _decide_kept(house, case, case.kept) if case.kept is not None else None
-    except TandemError:
-        return None
-
-
-def choose_from_kept(house: House, case: Case) -> Choice | None:
-    """Decide a turn without its text, and without waiting."""
-    if case.kept is None:
-        return None
-    try:
-        return _as_choice(_decide_kept(house, case, case.kept))
     except TandemError:
         return None
 
@@ -149,13 +128,10 @@ def _decide_again(house: House, economics: Economics, opinions: Sequence[Opinion
 
 
 def _as_choice(decision: Decision) -> Choice:
-    leans = [lean.log_odds for policy, lean in decision.opinions.leans if policy not in ASIDE]
     weighing = weighing_of(decision)
     return Choice(
         tier=decision.tier,
         score=decision.score,
-        evidence=math.fsum(leans),
-        threshold=flip_of(weighing, decision.score, decision.economics).score if decision.decided_by == ESTIMATE else None,
         kind=decision.turn.kind,
         because=decision.because,
         estimates=estimates_of(weighing, decision.score, decision.economics),
@@ -174,7 +150,7 @@ def measure(house: House, choice: Choice | Decision, case: Case) -> Mapping[Tier
     economics = house.plan.rules.economics
     kind = choice.turn.kind if isinstance(choice, Decision) else choice.kind
     size = _size_of(case, economics)
-    economics = msgspec.structs.replace(economics, personal_log_odds=0.0, quick=size, long=size)
+    economics = msgspec.structs.replace(economics, quick=size, long=size)
     try:
         decision = _decide_again(house, economics, (), Turn(kind, "", ""), choice.prompt_tokens)
     except TandemError:

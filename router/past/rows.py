@@ -122,7 +122,6 @@ class Call(NamedTuple):
     """None without a decision, or if Tandem did not write the row."""
     should_be: Tier | None = None
     prompt_text: str | None = None
-    places: bytes = b""
 
     @property
     def decided(self) -> str | None:
@@ -166,4 +165,4 @@ def read_call(row: RecordedCall) -> Call:
         kept = None
     if kept is not None and line.turn_kind == TurnKind.TOOL_LOOP:  # thousands: only what `has_trouble` asks for
         kept.leans = tuple(lean for lean in kept.leans if lean[0] == _TROUBLE)
-    return Call(line, kept, row.should_be, row.prompt_text, row.places)
+    return Call(line, kept, row.should_be, row.prompt_text)

@@ -1,16 +1,12 @@
-"""Finished turns: what a router learns from its ledger about targets and callers."""
+"""Finished turns: what a router learns from its ledger about targets."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import dropwhile, takewhile
-from typing import NamedTuple
 
 from router.contract.decision import ESTIMATE
 from router.contract.entry import FinishedWork
 from router.contract.past import RecordedCall
 from router.contract.words import NOBODY_SERVED, Outcome
-from router.decide.opinions import ASIDE
-from router.past.cases import cases_of_turns
-from router.past.history import Size
 from router.past.rows import read_call
 from router.past.turns import BEGINS, Turn, read_turns, with_following
 from router.past.worth import Account, Redone, spend
@@ -20,27 +16,11 @@ _MAX_ROWS = 4_000
 """Newest rows: enough to know a target, and read in a tenth of a second."""
 _LEAST_QUIET_SECONDS = 600.0
 """A session silent for this long has finished its turn."""
-_MANY_CALLS = 12
-"""A turn of this many calls is not quick, however little it wrote."""
 
 
-class SizedTurn(NamedTuple):
-    """A caller's turn that was quick or long, and what its decision read from it."""
-
-    caller: str
-    evidence: float
-    """Log-odds of a long task, without the prior and without offsets."""
-    is_long: bool
-
-
-class PastWork(NamedTuple):
-    finished: list[FinishedWork]
-    sized: list[SizedTurn]
-
-
-def read_work(ledger: SqliteEntryReader, now: float, weights: str = "") -> PastWork:
-    """The newest finished turns. Those that other weights read have no size here. Raises `StoreUnusable`."""
-    found = PastWork([], [])
+def read_work(ledger: SqliteEntryReader, now: float) -> list[FinishedWork]:
+    """The newest finished turns. Raises `StoreUnusable`."""
+    found: list[FinishedWork] = []
     for session in ledger.read_recent_sessions(_MAX_ROWS):
         signs = _find_signs(session)
         turns = [
@@ -48,8 +28,7 @@ def read_work(ledger: SqliteEntryReader, now: float, weights: str = "") -> PastW
             for turn, after in with_following(read_turns(map(read_call, session), tuple(Outcome)))
             if after is not None or now - turn.ended[-1].line.at > _LEAST_QUIET_SECONDS
         ]
-        found.finished.extend(work for turn in turns if (work := _measure(turn, signs)) is not None)
-        found.sized.extend(_find_sizes(turns, weights))
+        found.extend(work for turn in turns if (work := _measure(turn, signs)) is not None)
     return found
 
 
@@ -83,18 +62,4 @@ def _measure(turn: Turn, signs: Mapping[str, Redone | None]) -> FinishedWork | N
         sum(one.output_tokens or 0 for one in own),
         kept.deep.target if is_fast and kept.deep is not None else "",
         has_failed=signs.get(line.id) is not None,
-        idea=kept.idea,
     )
-
-
-def _find_sizes(turns: Iterable[Turn], weights: str) -> Iterator[SizedTurn]:
-    """Marked turns are left out: the personal table learns from those."""
-    by_request = {turn.ask.line.id: turn for turn in turns}
-    for case in cases_of_turns(by_request.values()):
-        turn = by_request[case.request]
-        if case.is_marked or not case.is_clear or turn.ask.kept is None or turn.ask.kept.weights != weights:
-            continue
-        is_long = case.size is Size.LONG
-        if is_long or turn.calls < _MANY_CALLS:
-            leans = (lean.log_odds for policy, lean in turn.ask.kept.leans if policy not in ASIDE)
-            yield SizedTurn(turn.caller, sum(leans), is_long)

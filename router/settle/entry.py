@@ -102,16 +102,15 @@ def write_entry(exchange: Exchange, settled: Settled, at: float) -> Entry:
         line = replace(line, billing=paid.billing, list_usd=paid.list_usd)
     if decision.combined is not None:
         line = replace(line, combined=decision.combined)
-    kept, places = None, None
+    kept = None
     if decided is not None:
         dropped = opened.dropped if opened is not None else ()
         kept = keep_decision(decided.decision, line.because, dropped, waits, keeps_text=answer is not None)
-        places = _places_of(decided.decision)
     if answer is None:
-        return Entry(line, kept, _encode(attempts).decode(), person_text=turn.person_text, places=places)
+        return Entry(line, kept, _encode(attempts).decode(), person_text=turn.person_text)
     prompt, said = view.raw, _text(answer) or None
     asked = _text(prompt) if prompt is not None else None
-    return Entry(line, kept, _encode(attempts).decode(), asked, said, turn.person_text, places)
+    return Entry(line, kept, _encode(attempts).decode(), asked, said, turn.person_text)
 
 
 def _read_undecided(exchange: Exchange) -> tuple[RequestView | type[_NoRequest], Turn | type[_NoTurn], _NoDecision]:
@@ -209,15 +208,6 @@ def _read_calls(exchange: Exchange) -> tuple[list[Attempt], float | None, tuple[
         exchange.first_call_at(),
         tuple((fact.target.name, fact.seconds) for fact in journal if isinstance(fact, Dequeued)),
     )
-
-
-def _places_of(decision: Decision) -> tuple[int, ...] | None:
-    """None for words that only point back at another turn: they teach nothing."""
-    features = decision.signals.features
-    if features is None or not features.has_task or decision.turn.kind not in _BEGINS:
-        return None
-    looks = decision.opinions.looks
-    return None if looks is not None and looks.points_back else features.pieces
 
 
 def _text(raw: bytes) -> str:

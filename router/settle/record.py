@@ -82,10 +82,6 @@ class Recorder:
         self.write()
         await self._entries.sync()
 
-    async def keep_places(self) -> None:
-        self.write()
-        await self._entries.keep_places()
-
     async def find_decision(self, request_id: str, caller: Caller | None) -> Mapping[str, Json] | None:
         """Finds even a request that just ended."""
         self.write()

@@ -27,7 +27,7 @@ from router.contract.stores import StoreUnusable
 from router.contract.target import Target
 from router.contract.tracing import TraceHeaders
 from router.contract.words import NearBudget, Subagents, Tier
-from router.decide.opinions import Offsets, Rules
+from router.decide.opinions import Rules
 from router.dialects.histories import Histories
 from router.dispatch.dispatch import Dispatcher
 from router.dispatch.outgoing import Reachable
@@ -84,7 +84,7 @@ from router.wiring.stores import (
     read_look_spending,
     read_spending,
 )
-from router.wiring.troubles import TableWatch, list_notices
+from router.wiring.troubles import list_notices
 
 if TYPE_CHECKING:
     from router.look.looking import Looker
@@ -134,18 +134,18 @@ def build_house(
     closing.push_async_callback(jobs.stop)
     closing.push_async_callback((webhook := Webhook()).close)
     reloader = Reloader(house, loaded, load, build, [check_prices]) if load is not None else None
-    keys, table = None, TableWatch(house, reloader)
+    keys = None
     if reloader is not None and loaded.keys is not None:
         revoked = state.shared.revoked_keys if state.shared is not None else None
         keys = KeyWatch(reloader, Revoking(house, jobs), revoked=revoked)
     secrets = SecretWatch(reloader) if reloader is not None else None
-    alerts = Alerts(notices := list_notices(house, keys, table), webhook)
+    alerts = Alerts(notices := list_notices(house, keys), webhook)
     follow = partial(_follow, state, jobs, alerts)
     follow(loaded)
     if reloader is not None:
         reloader.applies.append(follow)
     ledger, others = loaded.ledger_path if with_ledger else None, show_others(state)
-    return Built(house, ledger, own.text, reloader, notices, alerts, others, jobs, keys, secrets, table, closing)
+    return Built(house, ledger, own.text, reloader, notices, alerts, others, jobs, keys, secrets, closing)
 
 
 def _follow(state: State, jobs: Jobs, alerts: Alerts, loaded: LoadedConfig) -> None:
@@ -278,7 +278,7 @@ def build_plan(
     rights = keys.rights if keys is not None else None
     policies = _choose_policies(loaded, rights, state.budgets)
     limits = _limit_callers(loaded, rights, state, policies)
-    rules = _make_rules(loaded, policies, rights, state.offsets)
+    rules = _make_rules(loaded, policies, rights)
     if loaded.combine.is_on:
         state.combined[:] = [loaded.combine]
 
@@ -343,11 +343,8 @@ def _reach(
     }
 
 
-def _make_rules(
-    loaded: LoadedConfig, policies: tuple[Policy, ...], rights: Mapping[str, Rights] | None, offsets: Offsets
-) -> Rules:
+def _make_rules(loaded: LoadedConfig, policies: tuple[Policy, ...], rights: Mapping[str, Rights] | None) -> Rules:
     economics = structs.replace(loaded.config.decision, preference=loaded.config.preference)
-    offsets.follow(economics)
     return Rules(
         policies=policies,
         economics=economics,
@@ -355,7 +352,6 @@ def _make_rules(
         config_fingerprint=loaded.fingerprint,
         weights_fingerprint=loaded.weights_fingerprint,
         rights=rights,
-        offsets=offsets,
     )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec import Struct, field
 
 from router.contract.clock import CLOCK
-from router.contract.economics import FailureRates, Offset
+from router.contract.economics import FailureRates
 from router.contract.notices import Notices
 from router.contract.relay import Warmable
 from router.contract.stores import StoreUnusable
@@ -27,7 +27,7 @@ from router.notices.alerts import Alerts
 from router.wiring.key_watch import KeyWatch
 from router.wiring.reloader import Reloader
 from router.wiring.secret_watch import SecretWatch
-from router.wiring.troubles import TableWatch, find_usable
+from router.wiring.troubles import find_usable
 
 if TYPE_CHECKING:
     from router.page.others import OtherRouters
@@ -57,8 +57,6 @@ class Built(Struct, frozen=True):
     """Takes changes of the key file; None where callers need no key."""
     secret_watch: SecretWatch | None = None
     """Takes changes of `.env` and the certificate; None where there is no file to read again."""
-    table_watch: TableWatch | None = None
-    """Takes a personal table that could not be read, once it can be."""
     closing: AsyncExitStack = field(default_factory=AsyncExitStack)
     """Closes what was opened, the last part first."""
     _tasks: list[asyncio.Task[None]] = field(default_factory=list)
@@ -74,7 +72,6 @@ class Built(Struct, frozen=True):
         self.watch_loop()
         self.resume_jobs()
         self._tasks.append(supervise(self.watch_keys, name="watch keys"))
-        self._tasks.append(supervise(self.watch_table, name="watch the personal table"))
         if self.secret_watch is not None:
             self._tasks.append(supervise(self.secret_watch.watch, name="watch secrets"))
         if self.ledger_path is not None:
@@ -110,13 +107,9 @@ class Built(Struct, frozen=True):
         if self.key_watch is not None:
             await self.key_watch.watch()
 
-    async def watch_table(self) -> None:
-        if self.table_watch is not None:
-            await self.table_watch.watch()
-
     def find_usable(self) -> dict[str, bool]:
         """Which of this router's own stores can be used now."""
-        return find_usable(self.house, self.key_watch, self.table_watch)
+        return find_usable(self.house, self.key_watch)
 
     async def watch_troubles(self) -> None:
         """Send word of what breaks, as long as the router runs."""
@@ -149,7 +142,6 @@ class Built(Struct, frozen=True):
         live = self.house.state.live
         live.learn(learned.ratios, learned.failures)
         live.recall(learned.paces, time.perf_counter(), time.time())
-        self.house.state.offsets.learn(learned.offsets)
 
     async def close(self) -> None:
         """Stop what `begin` began, then close all parts. Another router in this process goes on."""
@@ -160,12 +152,11 @@ class Built(Struct, frozen=True):
 
 
 class _Learned(NamedTuple):
-    """What a ledger says of targets: their work, how often it is redone, and their pace. And of callers: their offsets."""
+    """What a ledger says of targets: their work, how often it is redone, and their pace."""
 
     ratios: Mapping[str, WorkRatio]
-    failures: Mapping[str, Mapping[tuple[str, str], FailureRates]]
+    failures: Mapping[str, Mapping[str, FailureRates]]
     paces: Paces
-    offsets: Mapping[str, Offset]
 
 
 def _open_ledger(path: Path | None) -> "SqliteEntryReader | None":
@@ -177,12 +168,9 @@ def _open_ledger(path: Path | None) -> "SqliteEntryReader | None":
 def _read_ledger(path: Path | None, rules: Rules) -> _Learned:
     """Nothing where there is no ledger, or it cannot be read: estimates can do without."""
     with suppress(StoreUnusable, OSError):  # without a free file handle, the reader cannot even be loaded
-        from router.past.offsets import learn_offsets
         from router.past.work import read_work
 
         if (ledger := _open_ledger(path)) is not None:
-            work, economics = read_work(ledger, time.time(), rules.weights_fingerprint), rules.economics
-            ratios, failures = learn_ratios(work.finished, economics), learn_failures(work.finished)
-            offsets = learn_offsets(work.sized, economics) if economics.personal else {}
-            return _Learned(ratios, failures, sum_up(ledger.read_past_calls()), offsets)
-    return _Learned({}, {}, {}, {})
+            work = read_work(ledger, time.time())
+            return _Learned(learn_ratios(work, rules.economics), learn_failures(work), sum_up(ledger.read_past_calls()))
+    return _Learned({}, {}, {})

@@ -99,7 +99,6 @@ class Reloader:
         already, self._refreshed = self._refreshed, ()
         changes = structs.replace(changes, applied=(*(f"{line} (in use already)" for line in already), *changes.applied))
         self._use(loaded)
-        await self.house.state.entries.keep_places()
         done = Reloaded(changes, before.fingerprint, loaded.fingerprint, loaded.warnings)
         events.config_reloaded(
             changed=changes.applied, needs_restart=changes.needs_restart, before=done.before, fingerprint=done.after
@@ -130,11 +129,6 @@ class Reloader:
             if changed:
                 self._swap(loaded)
             return changed
-
-    async def build_again(self) -> None:
-        """Build the plan of the config in use again: a file that a policy reads can be read now."""
-        async with self._turn:
-            self._swap(self.loaded)
 
     async def refresh(self) -> None:
         """Take new secrets and a new certificate, with the rest of the config as it was loaded; or nothing if one is faulty."""

@@ -64,7 +64,6 @@ def keep_entries(loaded: LoadedConfig, ledger: SqliteWriter | None) -> EntryStor
     return SqliteEntries(
         ledger,
         keep_days=kept.keep_days,
-        keeps_places=kept.keep_word_hashes,
         explain=explain_row,
         fold=_fold,
         replica=shared.replica if shared is not None else None,

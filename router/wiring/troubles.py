@@ -1,6 +1,5 @@
 """What is broken now, from every part that can have troubles, and which stores can be used."""
 
-import asyncio
 import time
 from collections.abc import Mapping
 
@@ -12,10 +11,8 @@ from router.notices.alerts import NoticeBoard
 from router.stores.sqlite.alarm import Failing
 from router.stores.sqlite.files import DAMAGED
 from router.stores.sqlite.writer import SqliteWriter
-from router.wiring.key_watch import LOOK_SECONDS, KeyWatch
+from router.wiring.key_watch import KeyWatch
 from router.wiring.own_policies import list_troubles
-from router.wiring.registry import LearnedPolicy
-from router.wiring.reloader import Reloader
 
 _HINT = "tandem check"
 _LEDGER = "ledger"
@@ -27,39 +24,7 @@ _MEANWHILE = {
 }
 
 
-class TableWatch:
-    """Notices a personal table that cannot be read, and has it taken once it can be."""
-
-    def __init__(self, house: House, reloader: Reloader | None) -> None:
-        self._house, self._reloader = house, reloader
-        self._since = 0.0
-
-    @property
-    def is_on(self) -> bool:
-        return bool(self._find())
-
-    @property
-    def notice(self) -> Notice | None:
-        fault = next((policy.fault for policy in self._find() if policy.fault), "")
-        if not fault:
-            self._since = 0.0
-            return None
-        self._since = self._since or time.time()
-        return Notice(Trouble.STORE_AWAY, "personal", self._since, f"what your marks taught is missing: {fault}", _HINT)
-
-    async def watch(self) -> None:
-        """Look every two seconds, as long as the router runs."""
-        while self._reloader is not None:
-            await asyncio.sleep(LOOK_SECONDS)
-            faulty = [policy for policy in self._find() if policy.fault]
-            if faulty and not await asyncio.to_thread(faulty[0].look_again):
-                await self._reloader.build_again()
-
-    def _find(self) -> list[LearnedPolicy]:
-        return [policy for policy in self._house.plan.rules.policies if isinstance(policy, LearnedPolicy)]
-
-
-def list_notices(house: House, keys: KeyWatch | None = None, table: TableWatch | None = None) -> NoticeBoard:
+def list_notices(house: House, keys: KeyWatch | None = None) -> NoticeBoard:
     """All current troubles, from every part that can have some."""
     state = house.state
 
@@ -70,9 +35,8 @@ def list_notices(house: House, keys: KeyWatch | None = None, table: TableWatch |
         return state.budgets.find_troubles()
 
     def of_stores() -> list[Notice]:
-        others = [watch.notice for watch in (keys, table) if watch is not None]
         found = find_file_troubles(state.files, time.time(), has_budgets=state.budgets.is_needed)
-        return [*found, *(notice for notice in others if notice is not None)]
+        return [*found, keys.notice] if keys is not None and keys.notice is not None else found
 
     def of_shared() -> list[Notice]:
         if state.shared is None:
@@ -114,11 +78,9 @@ def _describe(store: str, failing: Failing, lost: int) -> str:
     return f"{name} loses rows ({failing.kind}): {lost} so far"
 
 
-def find_usable(house: House, keys: KeyWatch | None, table: TableWatch | None) -> dict[str, bool]:
+def find_usable(house: House, keys: KeyWatch | None) -> dict[str, bool]:
     """Which of this router's own stores can be used now."""
     found = {name: (failing := writer.failing) is None or not failing.is_outage for name, writer in house.state.files.items()}
     if keys is not None:
         found["keys"] = keys.notice is None
-    if table is not None and table.is_on:
-        found["personal"] = table.notice is None
     return found

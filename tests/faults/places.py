@@ -16,10 +16,8 @@ from pathlib import Path
 import pytest
 
 from router.contract.keys import make_key
-from router.contract.personal import Kind, PersonalTable, write_personal
 from tests.conftest import SIMULATED
 from tests.tools.http import Reply, call, chat
-from tests.tools.values import make_signals
 from tests.tools.waiting import until
 
 PRICED = SIMULATED.replace("adapter: simulated\n", "adapter: simulated\n        price: {input: 1, output: 2}\n")
@@ -27,10 +25,8 @@ CONFIG = (
     f"{PRICED.replace('test.db', 'tandem.db')}store: {{path: responses.db}}\nmetrics: {{on: true}}\nkeys: {{file: keys.yaml}}\n"
 )
 FILES = {"ledger": "tandem.db", "responses": "responses.db", "jobs": "jobs.db"}
-READ = {"keys": "keys.yaml", "personal": "personal.json"}
+READ = {"keys": "keys.yaml"}
 GROUPS = [("ledger",), ("responses", "jobs")]
-MARKED = "fix the typo in the zanzibar banner"
-PLACES = dict.fromkeys(make_signals(text=MARKED).features.pieces, 1.0)
 CAUSES = {
     "full": "the disk is full",
     "limited": "disk I/O error",
@@ -70,7 +66,6 @@ class Place:
             (self.folder / name).symlink_to(self.folder / store / name)
             if filled is not None and (filled / name).exists():
                 shutil.copy(filled / name, self.file_of(store))
-        self.file_of("personal").write_bytes(write_personal(PersonalTable("", (Kind(5.0, PLACES),))))
         (self.folder / "config.yaml").write_text(CONFIG)
 
     def write_keys(self) -> dict[str, dict[str, str]]:

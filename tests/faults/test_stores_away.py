@@ -7,7 +7,7 @@ named in answers and figures, and each recovers by itself.
 | read-only | a file system mounted so | files and folder made immutable: Linux mounts nothing read-only under open files |
 | gone, blocked, locked | ledger alone; responses and jobs | ledger alone; responses and jobs |
 
-Each is asked by a caller with a budget and by one without. The key file and the personal table are only read, so they can be gone,
+Each is asked by a caller with a budget and by one without. The key file is only read, so it can be gone,
 blocked or spoilt. The records of `tandem connect` are used by that command alone.
 """
 
@@ -27,7 +27,6 @@ from tests.faults.places import (
     CAUSES,
     FILES,
     GROUPS,
-    MARKED,
     READING,
     RUNNING,
     STARTING,
@@ -149,23 +148,6 @@ def test_no_router_starts_without_its_key_file(place, fault):
 
     assert done.returncode == 2
     assert re.search("keys.yaml.*(does not exist|is a folder|line 1)", done.stderr, re.DOTALL), done.stderr
-
-
-async def test_a_router_starts_without_its_personal_table_and_takes_it_once_it_can_be_read(place, kept):
-    for fault, cause in {"gone": "No such file", "blocked": "Is a directory", "spoilt": "not a personal table"}.items():
-        with contextlib.ExitStack() as stack:
-            stack.enter_context(READING[fault](place, "personal"))
-            async with place.serve(kept.headers) as router:
-                await check_reported(router, ["personal"], f"what your marks taught is missing: personal.json: {cause}")
-                assert "you marked" not in await read_reasons(router)
-                stack.close()
-
-                await check_back(router)
-                assert "you marked" in await read_reasons(router)
-
-
-async def read_reasons(router: Router) -> str:
-    return (await router.ask("/tandem/explain", chat(MARKED))).body.decode()
 
 
 @pytest.mark.parametrize(("place", "fault"), [("full", "full"), ("read-only", "read-only")], indirect=["place"])

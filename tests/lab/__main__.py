@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import math
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -12,7 +13,6 @@ from router.cli.common import add_config_argument, load_or_end, say
 from router.cli.tables import cell, style_here, write_table
 from router.contract.economics import FLIP_SCORES
 from router.contract.words import Preference
-from router.past.marks import sigmoid
 from tests.lab import score
 from tests.lab.bars import Figure, explaining, judge_seen, judge_unseen, list_figures
 from tests.lab.explanations import explain_drawn
@@ -175,7 +175,7 @@ def _compare(new: Weights, judges: list[Row]) -> None:
 
 
 def _judge(rows: list[Row], odds: list[float]) -> list[Judged]:
-    scored = [(row.item, sigmoid(value)) for row, value in zip(rows, odds, strict=True) if row.item.is_clear]
+    scored = [(row.item, 1 / (1 + math.exp(-value))) for row, value in zip(rows, odds, strict=True) if row.item.is_clear]
     return [Judged(item, score, score < _FAST_BELOW) for item, score in scored]
 
 

@@ -8,8 +8,7 @@ import pytest
 from policies.learned import LearnedConfig, LearnedPolicy, find_weights
 from policies.wording import SHAPES
 from router.config.load import find_config, load_config
-from router.contract.features import HASHING, TABLE_SIZE
-from router.contract.personal import Kind, PersonalTable, write_personal
+from router.contract.features import TABLE_SIZE
 from router.contract.signals import FinishedTurn, SessionHistory, SessionPosition
 from router.contract.words import Tier, TurnKind
 from router.dialects.headers import header_text
@@ -371,52 +370,3 @@ def test_the_road_reads_the_asks_that_the_weights_were_fitted_to(shared):
     built.house.state.counter.close()
 
     assert sum(deep == item.is_long for deep, item in zip(chosen, items, strict=True)) / len(items) > 0.95
-
-
-MARKED = "fix the typo in the zanzibar banner"
-
-
-def taught(tmp_path, log_odds: float, **more) -> LearnedPolicy:
-    """A policy with a table in which one ask was marked."""
-    places = dict.fromkeys(make_signals(text=MARKED).features.pieces, 1.0)
-    weights, hashing = more.pop("weights", find_weights().fingerprint), more.pop("hashing", HASHING)
-    table = PersonalTable(weights, (Kind(log_odds, places),), hashing=hashing)
-    (tmp_path / "personal.json").write_bytes(write_personal(table))
-    return LearnedPolicy(LearnedConfig(personal=str(tmp_path / "personal.json"), **more))
-
-
-@pytest.mark.parametrize(("log_odds", "tier"), [(5.0, "deep"), (-5.0, "fast")])
-def test_an_ask_like_a_marked_one_has_a_lean_of_its_own_that_names_the_turn(tmp_path, log_odds, tier):
-    signals = make_signals(text=MARKED)
-
-    reading, marks = taught(tmp_path, log_odds).judge(ask(), signals)
-
-    (alone,) = POLICY.judge(ask(), signals)
-    assert (reading.log_odds, reading.names_turn) == (alone.log_odds, False)
-    assert (marks.log_odds, marks.because, marks.names_turn) == (log_odds, f"you marked turns like this one for {tier}", True)
-
-
-def test_other_asks_are_read_as_without_a_table(tmp_path):
-    signals = make_signals(text="bump the version to 1.4.2")
-
-    assert taught(tmp_path, 5.0).judge(ask(), signals) == POLICY.judge(ask(), signals)
-
-
-def test_a_table_of_other_weights_is_used_and_to_be_fitted_again(tmp_path):
-    policy = taught(tmp_path, 5.0, weights="others")
-
-    assert policy.judge(ask(), make_signals(text=MARKED))[1].log_odds == 5.0
-    (warning,) = LearnedConfig(personal=str(tmp_path / "personal.json")).warnings
-    assert "was fitted to other weights; it is used" in warning
-    assert (policy.fault, policy.look_again()) == ("", "")
-
-
-def test_a_table_of_another_hashing_is_not_used_and_that_is_a_warning(tmp_path):
-    policy = taught(tmp_path, 5.0, hashing=HASHING + 1)
-
-    assert policy.judge(ask(), make_signals(text=MARKED)) == POLICY.judge(ask(), make_signals(text=MARKED))
-    (warning,) = LearnedConfig(personal=str(tmp_path / "personal.json")).warnings
-    assert "hashes words in another way, so it is not used" in warning
-    assert policy.fault == warning.replace(f"{tmp_path}/", "")
-    assert policy.look_again() == warning
-    assert LearnedConfig(personal=str(tmp_path / "none.json")).warnings == ()

@@ -144,7 +144,7 @@ async def _leftovers(tandem: Process, files: int) -> list[str]:
         faults.append(f"{left} handles are open, and {files} were at the start")
     if census["running"]:
         faults.append(f"{census['running']} requests still run")
-    own = {"learn", "watch keys", "watch secrets", "watch the personal table", "watch troubles"}
+    own = {"learn", "watch keys", "watch secrets", "watch troubles"}
     if others := [name for name in census["tasks"] if name not in own and not name.startswith("Task-")]:
         faults.append(f"tasks are left over: {others[:5]} and {len(others)} in all")
     _say(f"tasks at the end: {census['tasks']}")

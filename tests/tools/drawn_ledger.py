@@ -13,7 +13,7 @@ from router.stores.sqlite import hours, turn_worth
 from router.stores.sqlite.files import connect, create_private
 from router.stores.sqlite.forget import forget_caller
 from router.stores.sqlite.hours import HOUR, settle_next
-from router.stores.sqlite.marks import mark_misjudged, unmark_misjudged
+from router.stores.sqlite.marks import judge_turn
 from router.stores.sqlite.migrate import prepare
 from router.stores.sqlite.past import SqliteEntryReader
 from router.stores.sqlite.rows import transaction
@@ -102,10 +102,8 @@ class Drawn:
             names = [name for (name,) in self.scan("SELECT id FROM entries ORDER BY sequence")]
             for name in chance.sample(names, min(5, len(names))):
                 turn = SqliteEntryReader(self.path).find_turn(name)
-                if turn is not None and chance.random() < 0.8:
-                    mark_misjudged(self.path, turn, chance.choice(tuple(Tier)))
-                elif turn is not None:
-                    unmark_misjudged(self.path, turn)
+                if turn is not None:
+                    judge_turn(self.path, turn, chance.choice(tuple(Tier)))
         elif kind == "change":
             self.run(
                 "UPDATE entries SET at = at + ?, caller = ? WHERE sequence % 7 = ?",

@@ -128,7 +128,6 @@ async def test_every_command_works_from_another_folder(road, tandem, tmp_path):
     await both("wrong")
     await alone("wrong", "deep", "--rule", "security scan")
     assert "security scan" in config.read_text()
-    await alone("tune")
     await alone("replay", "--ledger")
     assert ANSWER.text in await both("delegate", "rename it", "--wait")
     job, *_ = json.loads(await tandem("jobs", "list", "--json"))

@@ -101,8 +101,7 @@ def _estimate(estimate: JsonObject) -> str:
 def _redo(redo: JsonObject) -> str:
     """Chance of a wrong first answer from fast, and whether assumed or learned."""
     turns = int(_number(redo["learned_turns"]))
-    about = f" about {redo['idea']}" if redo.get("idea") else ""
-    known = f"learned from {plural(turns, 'turn')}{about}" if turns else "assumed"
+    known = f"learned from {plural(turns, 'turn')}" if turns else "assumed"
     return (
         f"{_percent(redo['chance'])} chance that fast's answer is wrong"
         f" ({known}: {_percent(redo['quick_rate'])} of quick work, {_percent(redo['long_rate'])} of long work)"

@@ -1,12 +1,12 @@
-"""Shared by `replay` and `tune`: finding the history, and reading it with a progress bar."""
+"""Finding the history, and reading it with a progress bar."""
 
 import argparse
 import contextlib
 import gc
 import os
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 from router.cli import Ended
@@ -14,14 +14,10 @@ from router.cli.common import say
 from router.cli.past.looking import add_since_argument
 from router.cli.progress import Progress
 from router.config.load import LoadedConfig
-from router.contract.economics import Offset
 from router.contract.stores import StoreUnusable
-from router.past.cases import Case, LedgerTally, cases_of, join, read_ledger, read_lessons
+from router.past.cases import Case, LedgerTally, cases_of, read_ledger
 from router.past.logs import LogFile, find_logs, read_logs, usual_places
 from router.past.logs.lines import Tally
-from router.past.offsets import learn_offsets
-from router.past.work import read_work
-from router.screen.figures import plural
 from router.stores.sqlite.past import SqliteEntryReader
 
 
@@ -46,8 +42,6 @@ class PastFiles:
     recorded: list[Case] = field(default_factory=list)
     """Turns of the ledger."""
     ledger_tally: LedgerTally = field(default_factory=LedgerTally)
-    removed_marks: frozenset[str] = frozenset()
-    """Requests whose mark was taken back."""
     since: float = 0.0
 
     def cases(self, name: str) -> Iterator[Case]:
@@ -56,30 +50,17 @@ class PastFiles:
         with Progress(name, sum(log.size_bytes for log in self.logs) if has_logs else len(self.recorded)) as progress:
             self.tally.advance = progress.advance
             told = cases_of(read_logs(self.logs, self.tally))
-            for turns, case in enumerate(join(told, self.recorded), start=1):
+            for turns, case in enumerate(chain(told, self.recorded), start=1):
                 progress.note = f"{turns} turns"
                 progress.advance(0 if has_logs else 1)
                 if not self.since or (case.at is not None and case.at >= self.since):
                     yield case
-
-    def read_offsets(self, loaded: LoadedConfig) -> Mapping[str, Offset]:
-        """What a router learns of each caller by itself, from the ledger."""
-        path, decision = self.ledger or loaded.ledger_path, loaded.config.decision
-        if path is None or not path.is_file() or not decision.personal:
-            return {}
-        try:
-            work = read_work(SqliteEntryReader(path), time.time(), loaded.weights_fingerprint)
-        except StoreUnusable:
-            return {}
-        return learn_offsets(work.sized, decision)
 
     def say(self) -> None:
         """Print what was read and skipped. Raises `Ended` if none of the given files is a readable log."""
         if self.ledger is not None:
             seen = self.ledger_tally
             say(f"read {seen.entries} entries of {len(seen.sessions)} sessions in {self.ledger}")
-            if seen.lessons:
-                say(f"read {plural(seen.lessons, 'marked turn')} whose entries are gone")
             if seen.unreadable:
                 say(f"skipped {seen.unreadable} unreadable entries")
         if self.logs:
@@ -113,39 +94,28 @@ def without_collection() -> Iterator[None]:
         gc.enable()
 
 
-def find_history(arguments: argparse.Namespace, loaded: LoadedConfig, *, joins: bool) -> PastFiles:
-    """The history that the arguments name; by default, if `joins`, logs and ledger. Raises `Ended`."""
+def find_history(arguments: argparse.Namespace, loaded: LoadedConfig) -> PastFiles:
+    """The history that the arguments name; by default, logs. Raises `Ended`."""
     found = PastFiles(since=arguments.since)
     wants_ledger = arguments.ledger is not None
-    if wants_ledger and arguments.logs and not joins:
+    if wants_ledger and arguments.logs:
         raise Ended(2, "give logs or --ledger, not both")
     if wants_ledger:
-        _find_ledger(arguments.ledger, loaded, found, with_lessons=joins)
-    if arguments.logs or not wants_ledger:
+        _find_ledger(arguments.ledger, loaded, found)
+    else:
         _find_logs(arguments.logs, found)
-        if joins and not arguments.logs and loaded.ledger_path is not None and loaded.ledger_path.is_file():
-            try:
-                _find_ledger("", loaded, found, with_lessons=True)
-            except Ended as end:  # the logs are enough
-                say(end.text)
     if not found.logs and found.ledger is None:
         looked = ", ".join(arguments.logs or [str(place) for place in usual_places()])
         raise Ended(2, f"found no session logs in {looked}\n  hint: name a log or a folder, or read the ledger with --ledger")
     return found
 
 
-def _find_ledger(named: str, loaded: LoadedConfig, found: PastFiles, *, with_lessons: bool) -> None:
-    """`with_lessons`: marked turns count though their rows are gone."""
+def _find_ledger(named: str, loaded: LoadedConfig, found: PastFiles) -> None:
     path = Path(os.path.expanduser(named)) if named else loaded.ledger_path
     if path is None:
         raise Ended(2, "no ledger is configured\n  hint: name one with --ledger FILE, or set ledger.path")
     try:
-        ledger = SqliteEntryReader(path)
-        found.recorded = read_ledger(ledger, found.ledger_tally, found.since)
-        if with_lessons:
-            marks = ledger.read_marks()
-            found.removed_marks = marks.removed
-            found.recorded += read_lessons(marks.turns, found.recorded, found.ledger_tally, found.since)
+        found.recorded = read_ledger(SqliteEntryReader(path), found.ledger_tally, found.since)
         found.ledger = path
     except StoreUnusable as error:
         raise Ended(2, str(error)) from error

@@ -49,8 +49,6 @@ class Marked(NamedTuple):
 
     is_marked: bool
     was_unmarked: bool
-    teaches: bool
-    """Whether similar turns can be recognised: the ledger has the places of its words, or its text."""
 
 
 class Past:
@@ -115,7 +113,7 @@ class LedgerPast(Past):
             if (migrated := judged.migrated) is not None:
                 kept = f"the older file is kept as {migrated.copy.name}"
                 say(f"{migrated.file} was migrated to schema {migrated.version}: {kept}")
-            return Marked(judged.is_marked, judged.was_unmarked, judged.teaches)
+            return Marked(judged.is_marked, judged.was_unmarked)
         except StoreUnusable as error:
             raise Ended(1, str(error)) from error
 
@@ -136,7 +134,7 @@ class RouterPast(Past):
 
     def mark(self, turn_id: str, should_be: Tier) -> Marked:
         told = self._get(f"/tandem/wrong/{quote(turn_id, safe='')}", msgspec.json.encode({"tier": should_be}))
-        return Marked(told["marked"] is not None, bool(told.get("unmarked")), bool(told.get("teaches")))
+        return Marked(told["marked"] is not None, bool(told.get("unmarked")))
 
     def _ask(self, question: str, query: Query) -> Any:
         ago = max(0.0, time.time() - query.since) if query.since else None

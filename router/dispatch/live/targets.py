@@ -26,7 +26,7 @@ class LiveTargets:
         self._moving: dict[str, LiveTarget] = {}
         """Targets that may have changed since the last look: recently called, or returned by `of`. Most have not."""
         self._ratios: Mapping[str, WorkRatio] = {}
-        self._failures: Mapping[str, Mapping[tuple[str, str], FailureRates]] = {}
+        self._failures: Mapping[str, Mapping[str, FailureRates]] = {}
         self._past: Paces | None = None
         self._past_offset = 0.0
         """Our clock minus the time of day."""
@@ -61,7 +61,7 @@ class LiveTargets:
     def learn(
         self,
         ratios: Mapping[str, WorkRatio],
-        failures: Mapping[str, Mapping[tuple[str, str], FailureRates]] = MappingProxyType({}),
+        failures: Mapping[str, Mapping[str, FailureRates]] = MappingProxyType({}),
     ) -> None:
         """Take each target's work per turn and each fast one's failure rate from the ledger."""
         self._ratios, self._failures = ratios, failures

@@ -47,4 +47,4 @@ def _mark(path: Path, request_id: str, should_be: Tier, caller: str | None) -> J
     if turn is None or caller not in (None, turn.caller):
         raise NotFound("no turn of a person with this id for this caller")
     judged = judge_turn(path, turn, should_be)
-    return {"marked": turn.id if judged.is_marked else None, "unmarked": judged.was_unmarked, "teaches": judged.teaches}
+    return {"marked": turn.id if judged.is_marked else None, "unmarked": judged.was_unmarked}

@@ -21,9 +21,6 @@ class MemoryEntries:
     async def sync(self) -> None:
         """Nothing outlives the process."""
 
-    async def keep_places(self) -> None:
-        """Nothing can be marked."""
-
     async def find_decision(self, request_id: str, caller: Caller | None) -> Mapping[str, Json] | None:
         return self._recent.find(request_id, caller, self._explain)
 

@@ -29,7 +29,7 @@ from router.stores.sqlite.state import count_tables
 
 DATABASES: dict[str, Migrations] = {"tandem.db": LEDGER, "responses.db": RESPONSES, "jobs.db": JOBS}
 """Names of databases in an archive."""
-PLAIN = ("config.yaml", "keys.yaml", "personal.json", "personal.json.before", "tandem.db.key")
+PLAIN = ("config.yaml", "keys.yaml", "tandem.db.key")
 OWN = "policies/"
 """Before the names of files with the operator's own policies."""
 ASIDE = ".before-restore"

@@ -13,7 +13,6 @@ from router.contract.request import Json
 from router.contract.stores import RETRY_AFTER_SECONDS, StoreUnusable
 from router.stores.recent import Explain, RecentEntries, row_of
 from router.stores.sqlite.files import FAILURES
-from router.stores.sqlite.held_places import PLACES_SECONDS, HeldPlaces
 from router.stores.sqlite.hours import settle_next
 from router.stores.sqlite.migrate import forget_copies
 from router.stores.sqlite.reader import SqliteReader
@@ -45,20 +44,18 @@ class SqliteEntries:
         keep_days: int,
         explain: Explain,
         fold: Fold,
-        keeps_places: bool = True,
         replica: str | None = None,
         is_forwarded: bool = False,
     ) -> None:
         """`is_forwarded`: rows are copied to another database; those that expire first count as lost."""
-        self._writer, self._explain, self._fold, self._keeps_places = writer, explain, fold, keeps_places
+        self._writer, self._explain, self._fold = writer, explain, fold
         self._append, self._insert = writer.append, _INSERT.format(replica=_quote(replica))
         self._is_forwarded = is_forwarded
         self._retention = Retention(writer.path.name, "entries", keep_days * 86_400.0)
         self._reader = SqliteReader(writer.path)
         writer.watch(self._reader.rows)
-        self._recent, self._places = RecentEntries(), HeldPlaces()
+        self._recent = RecentEntries()
         writer.attach(self, self._keep_up)
-        writer.follow_others(self._places.write_for_marks)
 
     def append(self, entry: Entry) -> None:
         decision, size = entry.decision, _ROW_BYTES
@@ -68,19 +65,11 @@ class SqliteEntries:
         if entry.answer_text is not None or entry.prompt_text is not None:
             size += len(entry.prompt_text or "") + len(entry.answer_text or "")
         self._append(Row(self._insert, row_of(entry), size))
-        if (places := entry.places) is not None and self._keeps_places:
-            line = entry.line
-            self._places.add(line.id, line.at, line.caller, places)
 
     async def sync(self) -> None:
         """On failure the queue stays."""
         with contextlib.suppress(*FAILURES):
             await self._writer.run(lambda _: None)
-
-    async def keep_places(self) -> None:
-        """Write what marks would teach from. On failure it stays in memory."""
-        with contextlib.suppress(*FAILURES):
-            await self._writer.run(self._places.write)
 
     async def find_decision(self, request_id: str, caller: Caller | None) -> Mapping[str, Json] | None:
         """From memory if recent, else one keyed read. Raises `StoreUnavailable` where the row may exist."""
@@ -100,7 +89,6 @@ class SqliteEntries:
     async def close(self) -> None:
         """The writer must close last, so that SQLite removes its side files."""
         await self._reader.close()
-        await self.keep_places()
         await self._writer.detach(self)
 
     def _keep_up(self, database: sqlite3.Connection) -> bool:
@@ -119,10 +107,8 @@ class SqliteEntries:
         if deleted == _DELETED_AT_ONCE:
             return True
         self._retention.conclude()
-        # Marks last: only those that have nothing to teach from go.
-        database.execute("DELETE FROM misjudged WHERE at < ? AND should_be != '' AND decision IS NULL", (oldest,))
+        database.execute("DELETE FROM misjudged WHERE at < ?", (oldest,))
         now = CLOCK.trusted()
-        database.execute("DELETE FROM places WHERE at < ?", (max(oldest, now - PLACES_SECONDS),))
         forget_copies(self._writer.path, oldest)
         return settle_next(database, now) or settle_turns(database, self._fold, now)
 

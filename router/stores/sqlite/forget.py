@@ -20,7 +20,7 @@ _LOCK_SECONDS = 30.0
 _SLOTS = range(8)
 """Slots tell sessions with identical beginnings apart (`sessions.known`)."""
 _OF_CALLER = {
-    "marks": ("misjudged", "caller = :caller"),
+    "marks": ("misjudged", "request_id IN (SELECT id FROM entries WHERE caller = :caller)"),
     "places": ("places", "caller = :caller"),
     "requests": ("entries", "caller = :caller"),
     "items": ("items", "caller = :caller"),
@@ -28,13 +28,9 @@ _OF_CALLER = {
     "events": ("outbox", "job IN (SELECT id FROM jobs WHERE caller = :caller)"),
     "jobs": ("jobs", "caller = :caller"),
 }
-"""Kind, table and condition. Referring rows come first: marks, events."""
+"""Kind, table and condition. Referring rows come first: marks, events. Only copies of older files have places."""
 _SCHEMAS = {"entries": LEDGER, "transcripts": RESPONSES, "jobs": JOBS}
-_OLD_MARKS = "request_id IN (SELECT id FROM entries WHERE caller = :caller)"
-_OLD_PLACES = " OR request_id IN (SELECT request_id FROM places WHERE caller = :caller)"
-"""Marks of older schemas, which do not name their callers."""
 _OF_SESSIONS = "(:prefix != '' AND substr(key, 1, length(:prefix)) = :prefix) OR (:prefix = '' AND instr(key, '.') = 0)"
-_NAMES_CALLERS = "SELECT 1 FROM pragma_table_info('misjudged') WHERE name = 'caller'"
 _SESSIONS = "SELECT DISTINCT session FROM entries WHERE caller = :caller AND session IS NOT NULL"
 
 
@@ -97,6 +93,23 @@ def _forget_in_copy(copy: Path, caller: Caller) -> Kept:
     return kept
 
 
+def forget_word_hashes(copy: Path) -> int:
+    """Delete hashes of what people typed from an older ledger's copy. Returns of how many turns. Raises `StoreUnusable`."""
+    try:
+        with contextlib.closing(connect(copy)) as database:
+            if not database.execute("SELECT 1 FROM sqlite_master WHERE name = 'places'").fetchall():
+                return 0
+            database.execute("PRAGMA secure_delete = ON")
+            times = copy.stat()
+            with transaction(database):
+                count = database.execute("DELETE FROM places").rowcount
+                database.execute("UPDATE misjudged SET places = NULL")
+        os.utime(copy, ns=(times.st_atime_ns, times.st_mtime_ns))  # retention goes by its age
+        return count
+    except (sqlite3.Error, OSError) as error:
+        raise StoreUnusable(f"{copy}: not a usable database: {error}") from error
+
+
 def _work_through(database: sqlite3.Connection, path: Path, caller: Caller, *, deletes: bool) -> dict[str, int]:
     """Older files lack some tables. Raises `StoreNewer` for a file that may have others."""
     there = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
@@ -109,9 +122,7 @@ def _work_through(database: sqlite3.Connection, path: Path, caller: Caller, *, d
         rows["sessions"] += sum(_of_table(database, "sessions", "key = :key", {"key": key}, deletes=deletes) for key in old)
     for kind, (table, condition) in _OF_CALLER.items():
         if table in there:
-            is_old = table == "misjudged" and not database.execute(_NAMES_CALLERS).fetchall()
-            known = _OLD_MARKS + (_OLD_PLACES if "places" in there else "") if is_old else condition
-            rows[kind] = _of_table(database, table, known, values, deletes=deletes)
+            rows[kind] = _of_table(database, table, condition, values, deletes=deletes)
     for table in (hours.DERIVED | turn_worth.DERIVED) & there if deletes else ():  # last: deleting entries marks their hours
         database.execute(f"DELETE FROM {table} WHERE caller = :caller", values)  # noqa: S608  fixed names
     return rows

@@ -24,7 +24,6 @@ from router.contract.past import (
     Fold,
     FoundCall,
     LookSums,
-    Marks,
     RecordedCall,
     RecordedTurn,
     SessionRows,
@@ -40,7 +39,7 @@ from router.stores.sqlite import pages, series, turn_pages
 from router.stores.sqlite.files import open_ledger
 from router.stores.sqlite.hours import BEGIN, LIVE_BY_DAY, LIVE_BY_HOUR, divide, divide_by_day
 from router.stores.sqlite.lock import find_owner
-from router.stores.sqlite.marks import read_marks, read_misjudged, read_newer
+from router.stores.sqlite.marks import read_misjudged
 from router.stores.sqlite.pages import LINE, PERSONS
 from router.stores.sqlite.turn_worth import TurnSums
 
@@ -281,16 +280,7 @@ class SqliteEntryReader:
     def read_history(self, since: float = 0.0) -> Iterator[RecordedCall]:
         """Every call of persons' turns with its text, oldest first."""
         with open_ledger(self.path, within_seconds=_HISTORY_SECONDS) as database:
-            places = dict(read_newer(database, "SELECT request_id, places FROM places"))
-            places |= {marked.id: marked.places for marked in read_marks(database).turns if marked.places}
-            for call in _read_calls(database, _TEXTS, "sequence", cut=0, since=since):
-                found = places.get(call.line.id)
-                yield call._replace(places=found) if isinstance(found, bytes) else call
-
-    def read_marks(self) -> Marks:
-        """All marks, also of turns whose rows are gone."""
-        with open_ledger(self.path) as database:
-            return read_marks(database)
+            yield from _read_calls(database, _TEXTS, "sequence", cut=0, since=since)
 
     def _open_page(self) -> contextlib.AbstractContextManager[sqlite3.Connection]:
         return open_ledger(self.path, within_seconds=pages.WITHIN_SECONDS)

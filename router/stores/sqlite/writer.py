@@ -113,8 +113,6 @@ class SqliteWriter:
         """Taken from the queue, not yet written."""
         self._users: dict[object, Upkeep] = {}
         self._next_upkeep: dict[object, float] = {}
-        self._looks: list[Upkeep] = []
-        self._seen_version = 0
         self._next_look = self._next_compaction = 0.0
         self._compact = Compaction(path.name)
         self._wake = threading.Event()
@@ -137,10 +135,6 @@ class SqliteWriter:
 
     def attach(self, store: object, upkeep: Upkeep) -> None:
         self._users[store] = upkeep
-
-    def follow_others(self, look: Upkeep) -> None:
-        """Call `look` after another connection has written."""
-        self._looks.append(look)
 
     def watch(self, reader: RowReader) -> None:
         """Add a reader that must close before the file is reopened after its log was deleted."""
@@ -320,7 +314,6 @@ class SqliteWriter:
         if self._database is not None and now >= self._next_look:
             self._next_look = now + RETRY_SECONDS
             self._open()
-        self._look_at_others()
         is_deleting = False
         for store, upkeep in list(self._users.items()):
             if now >= self._next_upkeep.get(store, now):
@@ -329,14 +322,6 @@ class SqliteWriter:
                 is_deleting |= is_more_left
         if now >= self._next_compaction and not is_deleting:
             self._next_compaction = now if self._upkeep(self._compact) else now + _COMPACTION_SECONDS
-
-    def _look_at_others(self) -> None:
-        if self._looks and self._database is not None:
-            (version,) = self._database.execute("PRAGMA data_version").fetchone()
-            if version != self._seen_version:
-                self._seen_version = version
-                for look in self._looks:
-                    self._upkeep(look)
 
     def _upkeep(self, work: Upkeep) -> bool:
         """Whether there is more to do."""

@@ -147,7 +147,6 @@ COMMAND_LINES = [
     ["explain", "fix the typo"],
     ["why"],
     ["replay"],
-    ["tune"],
     ["wrong"],
     ["init", "--offline", "--force"],
 ]

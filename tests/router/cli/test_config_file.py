@@ -10,8 +10,7 @@ import pytest
 import yaml
 
 from router.cli import Ended
-from router.cli.config_file import CannotEdit, NewRule, add_rules, change_config, set_values
-from router.config.load import default_text
+from router.cli.config_file import CannotEdit, NewRule, add_rules, change_config
 from tests.conftest import SIMULATED
 
 HERE = Path("config.yaml")
@@ -104,76 +103,11 @@ def test_without_a_file_of_ones_own_it_is_said_how_to_get_one():
         change_config(None, add_line)
 
 
-VALUES = {"base_rate": 0.31, "personal_log_odds": -0.42}
-
-
 def line_ends(text: str) -> list[str]:
     return re.findall(r"\r?\n", text)
 
 
-def test_the_default_config_gets_a_block_for_the_two_values_and_stays_as_it_is():
-    old = default_text()
-
-    new = set_values(old, "decision", VALUES)
-
-    assert new.startswith(old)
-    assert yaml.safe_load(new) == {**yaml.safe_load(old), "decision": VALUES}
-
-
-def test_a_text_is_written_in_quotes_so_that_digits_stay_a_text():
-    old = "decision:\n  hop_seconds: 2  # mine\n"
-
-    new = set_values(old, "decision", {"base_rate": 0.5, "fitted_to": "123456789012"})
-
-    assert yaml.safe_load(new)["decision"] == {"hop_seconds": 2, "base_rate": 0.5, "fitted_to": "123456789012"}
-    assert new.endswith("  hop_seconds: 2  # mine\n")
-
-
-def test_a_text_takes_the_place_of_an_older_one():
-    old = "decision:\n  fitted_to: 'old'  # mine\n"
-
-    assert set_values(old, "decision", {"fitted_to": "new"}) == 'decision:\n  fitted_to: "new"  # mine\n'
-
-
-def test_the_values_are_there_and_nothing_else_is_lost(subtests):
-    for text in [
-        "a: 1\n",
-        "a: 1",
-        "",
-        "decision:\n    hop_seconds: 2  # mine\n",
-        "decision: # mine\n  base_rate: 0.5 # half\nz: 1\n",
-        "decision: {base_rate: 0.5, personal_log_odds: 0}\n",
-        '"decision":\n  "base_rate": 0.5\n  personal_log_odds: 1\n',
-        "decision:\n",
-        "decision:\nz: 1\n",
-        "decision:",
-        "decision:\n    # mine, and deeper\n  hop_seconds: 2\n",
-        "decision:\n# mine, and not indented\n\n    hop_seconds: 2\n",
-        "decision:\n      # mine, and alone\nz: 1\n",
-        "decision: # mine\r\n  hop_seconds: 2\r\nz: 1\r\n",
-        "decision: # mine\r\nz: 1\r\n",
-        "z: 1\r\n",
-    ]:
-        with subtests.test(text=text):
-            before = yaml.safe_load(text) or {}
-
-            after = yaml.safe_load(set_values(text, "decision", VALUES))
-
-            expected = {**before, "decision": {**(before.get("decision") or {}), **VALUES}}
-            assert after == expected
-            assert set(line_ends(set_values(text, "decision", VALUES))) == (set(line_ends(text)) or {"\n"})
-            assert all(mark in set_values(text, "decision", VALUES) for mark in ("# mine", "# half") if mark in text)
-
-
-@pytest.mark.parametrize(
-    ("text", "why"), [("decision: {hop_seconds: 2}\n", "a line of its own"), ("decision: [\n", "not valid YAML")]
-)
-def test_a_block_in_one_line_that_lacks_a_setting_and_what_is_not_yaml_are_refused(text, why):
-    with pytest.raises(CannotEdit, match=why):
-        set_values(text, "decision", VALUES)
-
-
-RULES = [NewRule("deploy", "deep", "tandem tune"), NewRule('say "docs"', "fast", "tandem wrong")]
+RULES = [NewRule("deploy", "deep", "tandem wrong"), NewRule('say "docs"', "fast", "tandem wrong")]
 READ = [{"when": {"words": "deploy"}, "tier": "deep"}, {"when": {"words": 'say "docs"'}, "tier": "fast"}]
 MINE = [{"when": {"words": "mine"}, "tier": "fast"}]
 
@@ -197,7 +131,7 @@ def test_rules_are_added_after_those_that_are_there_and_nothing_else_changes(sub
             new = add_rules(text, RULES)
 
             assert yaml.safe_load(new) == {**yaml.safe_load(text), "rules": [*before, *READ]}
-            assert "# tandem tune" in new
+            assert "# tandem wrong" in new
             added = [line for line in new.splitlines() if line not in text.splitlines()]
             assert len([line for line in added if line.strip().startswith("-")]) == 2
             assert [

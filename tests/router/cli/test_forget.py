@@ -1,7 +1,6 @@
 """`tandem keys forget`: nothing of a caller is left on disk, and everything of the others is."""
 
 import asyncio
-import json
 import shutil
 import sqlite3
 from contextlib import closing
@@ -11,7 +10,6 @@ import pytest
 from router.cli import main
 from router.contract.caller import Caller, SessionKey, old_record_name, record_name
 from router.contract.keys import make_key
-from router.contract.personal import Kind, PersonalTable, write_personal
 from tests.conftest import SIMULATED
 from tests.router.stores.two_callers import CANARY, ask, found_in, write_two
 from tests.tools.http import call
@@ -38,8 +36,8 @@ def test_all_that_is_kept_of_a_caller_is_deleted_to_the_last_byte_and_nothing_of
     assert {key for (key,) in ask(path, "SELECT key FROM sessions")} == {
         record_name(SessionKey(Caller("bob"), "s")), old_record_name(SessionKey(Caller("bob"), "s"))
     }  # fmt: skip
-    assert ask(path, "SELECT request_id FROM misjudged") == ask(path, "SELECT request_id FROM places") == [("req_bob_1",)]
-    assert capsys.readouterr().out == f"deleted from {path}: 20 requests, 2 sessions, 1 mark, 1 hashed ask\n"
+    assert ask(path, "SELECT request_id FROM misjudged") == [("req_bob_1",)]
+    assert capsys.readouterr().out == f"deleted from {path}: 20 requests, 2 sessions, 1 mark\n"
 
 
 async def test_background_jobs_go_with_their_logs_and_what_webhooks_were_to_be_told(folder, capsys):
@@ -101,18 +99,6 @@ def test_where_there_is_no_ledger_none_is_made(folder, capsys):
 
     assert "no ledger yet" in capsys.readouterr().err
     assert not (folder / "test.db").exists()
-
-
-def test_what_the_marks_of_a_caller_taught_is_deleted(folder, capsys):
-    write_two(folder / "test.db")
-    (folder / "personal.json").write_bytes(write_personal(PersonalTable("w", (Kind(1.0, {1: 1.0}, 1, ("ada", "bob")),))))
-
-    assert main(["keys", "forget", "ada", "--yes", "--json"]) == 0
-
-    told = json.loads(capsys.readouterr().out)
-    assert told["personal_table_deleted"] == str(folder / "personal.json")
-    assert told["files"][0]["rows"]["requests"] == 20
-    assert not (folder / "personal.json").exists()
 
 
 async def test_next_to_a_running_router_rows_and_stored_responses_go_and_the_next_request_is_recorded(start, folder, capsys):

@@ -114,8 +114,6 @@ def test_status_and_backup_of_a_log_on_a_read_only_file_system_say_what_can_be_r
 
 def test_a_backup_has_the_config_and_what_it_names_and_no_secret_of_a_provider(home, ledger, capsys):
     (home / ".env").write_text("OPENAI_API_KEY=sk-canary\n")
-    (home / "personal.json").write_text("{}")
-    (home / "personal.json.before").write_text("{}")
     (home / "night.py").write_text("# a policy\n")
     (home / "config.yaml").write_text(SIMULATED + "\npolicies: [{file: night.py}]\n")
     (home / "test.db.key").write_bytes(b"k" * 32)
@@ -124,15 +122,13 @@ def test_a_backup_has_the_config_and_what_it_names_and_no_secret_of_a_provider(h
 
     said = capsys.readouterr()
     names = [line.split(":")[0].strip() for line in said.out.splitlines()[1:]]
-    assert names == ["tandem.db", "config.yaml", "personal.json", "tandem.db.key", "personal.json.before", "policies/0.py"]
+    assert names == ["tandem.db", "config.yaml", "tandem.db.key", "policies/0.py"]
     assert "keys of providers" in said.err
     assert b"sk-canary" not in (home / "a.tar").read_bytes()
 
 
 def test_a_restore_puts_each_file_where_the_config_of_the_backup_looks_for_it(home, ledger, capsys, monkeypatch):
-    names = ["config.yaml", "personal.json", "personal.json.before", "test.db", "test.db.key"]
-    for name in names[1:3]:
-        (home / name).write_text("{}")
+    names = ["config.yaml", "test.db", "test.db.key"]
     (home / "test.db.key").write_bytes(b"k" * 32)
     assert main(["ledger", "backup", "a.tar"]) == 0
     (home / "new").mkdir()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from router import stores
 from router.cli import main
 from router.stores.sqlite.lock import FileLock
 from tests.conftest import SIMULATED
@@ -70,6 +71,8 @@ BROKEN = {
 @pytest.mark.parametrize("case", BROKEN)
 def test_what_serve_refuses_check_refuses_with_the_same_words_and_code(here, capsys, monkeypatch, case):
     config, prepare = BROKEN[case]
+    for name in ("postgres", "valkey"):  # the import below sets others, which later tests must not get
+        monkeypatch.setattr(stores, name, None, raising=False)
     for name in [name for name in sys.modules if name.startswith(("router.stores.valkey", "router.stores.postgres"))]:
         monkeypatch.delitem(sys.modules, name)
     for name in ("hiredis", "asyncpg"):

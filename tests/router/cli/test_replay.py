@@ -2,10 +2,7 @@
 
 import json
 
-import pytest
-
 from router.cli import main
-from router.past.replay import choose_again
 from tests.conftest import SIMULATED
 from tests.router.cli.recorded import record_turns
 from tests.router.cli.told import TURNS
@@ -61,35 +58,14 @@ def test_replay_of_the_ledger_says_what_it_could_not_read(home, capsys):
     assert "read 0 entries of 0 sessions" in told.err
 
 
-@pytest.mark.parametrize("command", ["replay", "tune"])
-def test_a_file_that_is_no_log_is_wrong_usage_and_what_can_be_read_is_told(home, capsys, command):
+def test_a_file_that_is_no_log_is_wrong_usage_and_what_can_be_read_is_told(home, capsys):
     (home / "README.md").write_text("# A project\n\nHello.\n")
 
-    assert main([command, str(home / "README.md")]) == 2
+    assert main(["replay", str(home / "README.md")]) == 2
 
     told = capsys.readouterr()
     assert "Codex, Claude Code, SpecStory and aider" in told.err
     assert told.out == ""
-
-
-@pytest.mark.parametrize("arguments", [["--ledger"], []], ids=["of the ledger", "of logs"])
-def test_replay_adds_what_the_router_learned_of_the_caller(home, capsys, arguments):
-    record_turns(home, *(f"fix the typo in part {number}" for number in range(20)))
-    write_home(home, TURNS)
-    (home / "off.yaml").write_text(f"{SIMULATED}decision: {{personal: off}}\n")
-    scores = []
-
-    async def choose(house, case):
-        choice = await choose_again(house, case)
-        scores.append(choice.score)
-        return choice
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("router.cli.replay.choose_again", choose)
-        assert main(["replay", *arguments, "--against", "off.yaml", "--json"]) == 0
-
-    assert json.loads(capsys.readouterr().out)["total"]["turns"] == len(scores) / 2 > 0
-    assert all(with_offset < without for without, with_offset in zip(scores[::2], scores[1::2], strict=True))
 
 
 PLANNED = [Told("how would you restructure the config?", ("Read",), is_planning=True), LONG, QUICK, EDITS]

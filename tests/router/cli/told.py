@@ -1,4 +1,4 @@
-"""Past turns for `replay` and `tune`."""
+"""Past turns for `replay`."""
 
 import os
 import random

@@ -7,7 +7,6 @@ import yaml
 import policies
 from policies.reading import FORMAT
 from router.config.load import ConfigError, default_text, load_config
-from router.contract.economics import Economics
 from router.contract.target import Quota
 from router.contract.words import Dialect, Operation
 from router.wiring.build import known_names
@@ -237,46 +236,6 @@ def test_weights_that_cannot_be_read_are_a_fault_with_the_path_of_the_file(own_w
 
 
 FITTED = "decision: {{base_rate: 0.3, personal_log_odds: 1.5, fitted_to: '{}', hop_seconds: 3}}\n"
-
-
-def test_values_that_were_fitted_to_the_weights_in_use_count():
-    loaded = load(FITTED.format(load("").weights_fingerprint))
-
-    assert (loaded.config.decision.base_rate, loaded.config.decision.personal_log_odds) == (0.3, 1.5)
-    assert loaded.warnings == ()
-
-
-def test_values_that_a_person_wrote_count_whatever_the_weights():
-    decision = load("decision: {base_rate: 0.3, personal_log_odds: 1.5}\n").config.decision
-
-    assert (decision.base_rate, decision.personal_log_odds) == (0.3, 1.5)
-    assert load("decision: {personal_log_odds: 1.5}\n").warnings == ()
-
-
-def test_values_that_were_fitted_to_other_weights_give_way_to_the_defaults_with_a_warning():
-    loaded = load(FITTED.format("000000000000"))
-
-    decision, defaults = loaded.config.decision, Economics()
-    assert (decision.base_rate, decision.personal_log_odds) == (defaults.base_rate, defaults.personal_log_odds) == (0.5, 0.0)
-    assert decision.hop_seconds == 3, "the other settings stay"
-    assert len(loaded.warnings) == 1
-    assert "decision.base_rate" in loaded.warnings[0]
-    assert "tandem tune --apply" in loaded.warnings[0]
-    assert "without decision.fitted_to" in loaded.warnings[0]
-
-
-def test_values_that_were_fitted_to_the_shipped_weights_do_not_fit_ones_own(own_weights, tmp_path):
-    shipped = load("").weights_fingerprint
-
-    loaded = load(FITTED.format(shipped) + OWN, tmp_path)
-
-    assert loaded.config.decision.personal_log_odds == 0.0
-    assert load(FITTED.format(loaded.weights_fingerprint) + OWN, tmp_path).config.decision.personal_log_odds == 1.5
-
-
-@pytest.mark.parametrize("decision", ["", "decision: {hop_seconds: 3}\n", "decision: {base_rate: 0.5, fitted_to: old}\n"])
-def test_where_nothing_was_fitted_there_is_nothing_to_warn_of(decision):
-    assert load(decision).warnings == ()
 
 
 def test_rules_in_two_places_are_a_fault(tmp_path):

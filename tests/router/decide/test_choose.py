@@ -9,16 +9,15 @@ from hypothesis import assume, given
 from hypothesis import strategies as some
 from msgspec.structs import replace
 
-from router.contract.caller import LOCAL, Caller
-from router.contract.economics import ASSUMED_RATES, FLIP_SCORES, Economics, Offset, TurnSize
+from router.contract.economics import ASSUMED_RATES, FLIP_SCORES, Economics, TurnSize
 from router.contract.errors import Misfit, TiersBusy, TooLong, UpstreamLoading
 from router.contract.opinions import Insist, Lean, Opinion, Rank, RuleOut
 from router.contract.target import Quota
-from router.contract.words import Preference, Tier, TurnKind
+from router.contract.words import Preference, Tier
 from router.decide.choose import decide
 from router.decide.estimate import estimates_of, find_flip, flip_of, price_redo, project, weighing_of
 from router.decide.explain import explain
-from router.decide.opinions import Offsets, Rules, evidence_of
+from router.decide.opinions import Rules, evidence_of
 from tests.tools.values import PRICE, ask, make_signals, make_target, stand
 
 ECONOMICS = Economics(60.0, Preference.BALANCED, 1.0, TurnSize(2, 400), TurnSize(26, 9_000), 0.45)
@@ -43,7 +42,7 @@ class Raises:
 
 
 def rules_of(*policies, economics=ECONOMICS, spill_over=True):
-    return Rules(policies, economics, spill_over, "f", offsets=Offsets(economics))
+    return Rules(policies, economics, spill_over, "f")
 
 
 def run(*policies, signals=None, economics=ECONOMICS, request=None, spill_over=True):
@@ -73,49 +72,6 @@ def test_the_score_is_the_sum_of_all_shares(odds):
     prior = math.log(0.45 / 0.55)
     assert decision.score == pytest.approx(1 / (1 + math.exp(-(prior + sum(odds)))), abs=1e-9)
     assert len(evidence_of(decision.opinions)) == len(odds)
-
-
-@given(some.lists(log_odds, max_size=4), some.floats(-3, 3).filter(bool))
-def test_the_personal_offset_is_one_share_of_the_sum_and_shows_as_evidence(odds, offset):
-    economics = replace(ECONOMICS, personal_log_odds=offset)
-
-    decision = run(*(lean(value, f"p{n}") for n, value in enumerate(odds)), economics=economics)
-
-    assert decision.score == pytest.approx(1 / (1 + math.exp(-(ECONOMICS.prior + offset + sum(odds)))), abs=1e-9)
-    assert [item.log_odds for item in evidence_of(decision.opinions) if item.policy == "personal"] == [offset]
-    assert [abs(item.log_odds) for item in evidence_of(decision.opinions)] == sorted(
-        (abs(o) for o in [*odds, offset]), reverse=True
-    )
-
-
-@pytest.mark.parametrize("kind", [TurnKind.SIDE, TurnKind.COMPACTION, TurnKind.SUBAGENT])
-def test_the_personal_offset_is_for_turns_of_the_person_alone(kind):
-    decision = run(signals=make_signals(kind=kind), economics=replace(ECONOMICS, personal_log_odds=2.0))
-
-    assert evidence_of(decision.opinions) == ()
-
-
-def test_what_a_callers_turns_taught_is_added_to_their_turns_alone():
-    rules = rules_of(lean(0.5))
-    rules.offsets.learn({"ada": Offset(-0.4, 112)})
-
-    ada, bob = (decide(rules, replace(ask(), caller=Caller(name)), make_signals()) for name in ("ada", "bob"))
-
-    assert ada.score == pytest.approx(1 / (1 + math.exp(-(ECONOMICS.prior + 0.5 - 0.4))))
-    (learned,) = [item for item in evidence_of(ada.opinions) if item.policy == "personal"]
-    assert (learned.log_odds, learned.because) == (-0.4, "your turns are usually shorter than they look (112 turns)")
-    assert [item.policy for item in evidence_of(bob.opinions)] == ["lean"]
-
-
-def test_a_config_may_leave_out_what_a_callers_turns_taught_and_take_it_again():
-    rules, decisions = rules_of(), []
-    rules.offsets.learn({LOCAL.name: Offset(0.7, 60)})
-
-    for personal in (True, False, True):
-        rules.offsets.follow(replace(ECONOMICS, personal=personal))
-        decisions.append(decide(rules, ask(), make_signals()))
-
-    assert [[item.log_odds for item in evidence_of(decision.opinions)] for decision in decisions] == [[0.7], [], [0.7]]
 
 
 def test_with_no_wait_and_cold_caches_fast_wins_below_the_threshold_of_the_preference():

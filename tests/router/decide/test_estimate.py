@@ -10,7 +10,6 @@ from msgspec.structs import replace
 from router.contract.decision import Weighing
 from router.contract.economics import ASSUMED_RATES, FLIP_SCORES, Economics, FailureRates, TurnSize
 from router.contract.entry import FinishedWork
-from router.contract.opinions import Lean, Opinions
 from router.contract.signals import SessionPosition
 from router.contract.target import Price, PriceStep, WorkRatio
 from router.contract.words import Preference, Tier, TurnKind
@@ -173,22 +172,20 @@ def test_a_poor_title_is_not_asked_for_again():
     assert redo_for(person).quick_rate > 0
 
 
-def redo_for(signals, idea=""):
+def redo_for(signals):
     ranked = [rank_tier(signals, {}, tier, 0.02, ECONOMICS) for tier in (Tier.FAST, Tier.DEEP)]
-    looks = Opinions(leans=(("learned", Lean(-2.0, "looks like a quick edit", names_turn=True, idea=idea)),))
-    return redo_between(*(project_first(tier, signals, ECONOMICS) for tier in ranked), signals, ECONOMICS, looks)
+    return redo_between(*(project_first(tier, signals, ECONOMICS) for tier in ranked), signals, ECONOMICS)
 
 
-def test_a_redo_is_as_likely_as_for_what_the_turn_is_about_and_for_the_pair_if_that_was_not_met():
-    pair, css = FailureRates(0.05, 0.25, 400), FailureRates(0.09, 0.4, 30)
-    fast = replace(stand(make_target()), failures={("sage", ""): pair, ("sage", "css"): css, ("owl", "typo"): css})
-    signals = make_signals(fast, stand(make_target("sage", Tier.DEEP)))
+def test_a_redo_is_as_likely_as_was_learned_of_the_pair():
+    learned = {"sage": FailureRates(0.09, 0.4, 30), "owl": FailureRates(0.05, 0.25, 400)}
+    fast, other = (replace(stand(make_target()), failures=known) for known in (learned, {"owl": learned["owl"]}))
+    deep = stand(make_target("sage", Tier.DEEP))
 
-    met, unmet, unknown = (redo_for(signals, idea) for idea in ("css", "typo", ""))
+    met, unmet = (redo_for(make_signals(one, deep)) for one in (fast, other))
 
-    assert (met.quick_rate, met.long_rate, met.turns, met.idea) == (0.09, 0.4, 30, "css")
-    assert (unmet.quick_rate, unmet.long_rate, unmet.turns, unmet.idea) == (0.05, 0.25, 400, "")
-    assert unknown == unmet
+    assert (met.quick_rate, met.long_rate, met.turns) == (0.09, 0.4, 30)
+    assert (unmet.quick_rate, unmet.long_rate, unmet.turns) == (*ASSUMED_RATES[:2], 0)
 
 
 def test_a_redo_costs_at_least_the_turn_on_deep():
@@ -237,7 +234,6 @@ turns = some.lists(
         some.just(400),
         some.just("sage"),
         some.booleans(),
-        some.sampled_from(("", "css", "typo")),
     ),
     min_size=1,
     max_size=8,

@@ -1,9 +1,7 @@
 import pytest
-from hypothesis import given
-from hypothesis import strategies as some
 from msgspec.structs import replace
 
-from router.contract.economics import ASSUMED_RATES, Economics, FailureRates, TurnSize
+from router.contract.economics import ASSUMED_RATES, Economics, TurnSize
 from router.contract.entry import FinishedWork
 from router.contract.target import WorkRatio
 from router.contract.words import Preference
@@ -59,7 +57,7 @@ def answers(count: int, failed: int, score: float) -> list[FinishedWork]:
 
 
 def rates(*groups: list[FinishedWork]):
-    return learn_failures([turn for group in groups for turn in group])["spark"]["sage", ""]
+    return learn_failures([turn for group in groups for turn in group])["spark"]["sage"]
 
 
 def test_fast_targets_that_fail_as_assumed_keep_the_assumed_rates():
@@ -91,58 +89,4 @@ def test_rates_are_learned_for_each_pair_and_not_from_what_deep_served():
     learned = learn_failures([*answers(400, 0, 0.2), *other, deep])
 
     assert set(learned) == {"spark"}
-    assert learned["spark"]["sage", ""].long < 0.25 < learned["spark"]["owl", ""].long
-
-
-def about(idea: str, count: int, failed: int, score: float = 0.1) -> list[FinishedWork]:
-    return [turn._replace(idea=idea) for turn in answers(count, failed, score)]
-
-
-def by_idea(*groups: list[FinishedWork]) -> dict[str, FailureRates]:
-    learned = learn_failures([turn for group in groups for turn in group])["spark"]
-    return {idea: found for (_, idea), found in learned.items()}
-
-
-def test_what_is_redone_more_often_than_other_work_of_the_pair_has_higher_rates_and_the_reverse():
-    learned = by_idea(about("css", 60, 15), about("typo", 60, 0))
-
-    pair = learned[""]
-    assert learned["css"].quick > 1.3 * pair.quick > pair.quick > 1.3 * learned["typo"].quick
-    assert learned["css"].long > pair.long > learned["typo"].long
-    assert (learned["css"].turns, learned["typo"].turns, pair.turns) == (60, 60, 120)
-    assert pair == rates(answers(120, 15, 0.1))
-
-
-def test_twenty_turns_count_half_of_what_many_show():
-    others = about("other", 100_000, 10_500)  # as often as the rates at this score say
-    few, many = (by_idea(others, about("css", count, count * 3 // 20))["css"] for count in (20, 2_000))
-
-    def more(learned: FailureRates) -> float:
-        return learned.quick / rates(others).quick - 1
-
-    assert more(few) == pytest.approx(more(many) / 2, rel=0.15)
-
-
-def test_an_idea_that_is_redone_as_often_as_others_says_nothing():
-    assert set(by_idea(about("css", 400, 40), about("typo", 400, 40), answers(400, 40, 0.1))) == {""}
-
-
-def test_where_nothing_was_redone_no_idea_is_better_than_another():
-    assert set(by_idea(about("css", 300, 0), about("typo", 5, 0))) == {""}
-
-
-def test_one_redo_in_a_long_silence_does_not_make_its_idea_a_bad_one():
-    assert "css" not in by_idea(about("css", 30, 1), about("typo", 300, 0))
-
-
-@given(
-    some.lists(some.tuples(some.sampled_from(("", "css", "typo")), some.integers(1, 90), some.floats(0, 1), some.floats(0, 1)))
-)
-def test_no_idea_has_more_than_twice_the_odds_of_its_pair_or_less_than_half(groups):
-    works = [about(idea, count, round(count * share), score) for idea, count, share, score in groups]
-    learned = by_idea(about("css", 1, 0), *works)
-
-    for one in learned.values():
-        for own, usual in zip(one[:2], learned[""][:2], strict=True):
-            assert 0.499 <= (own / (1 - own)) / (usual / (1 - usual)) <= 2.001
-        assert one.quick < one.long
+    assert learned["spark"]["sage"].long < 0.25 < learned["spark"]["owl"].long

@@ -5,11 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from router.contract.decision import Projection, Redo, Weighing
-from router.contract.economics import FLIP_SCORES
 from router.contract.target import Speed
-from router.contract.words import Preference, Tier
+from router.contract.words import Tier
 from router.decide.estimate import estimates_of
-from router.decide.yardstick import Assumptions, Took, regret_of, to_done, took
+from router.decide.yardstick import Assumptions, Took, to_done, took
 from tests.tools.exchanges import ECONOMICS
 
 ASSUMED = Assumptions(fails_quick=0.1, fails_long=0.5, failure_seconds=60.0)
@@ -50,22 +49,6 @@ def test_the_estimate_of_the_decision_is_the_yardsticks_with_what_its_own_redo_c
     assumed = Assumptions(quick_rate, long_rate, failure_seconds=6 * deep)
     for tier in Tier:
         assert estimates[tier].seconds == pytest.approx(to_done(tier, Took(fast), Took(deep), p, assumed).seconds)
-
-
-@pytest.mark.parametrize("preference", Preference)
-def test_regret_is_least_for_whoever_changes_the_tier_at_the_preferences_score(preference):
-    def mean_regret(tier: Tier, p: float) -> float:
-        return sum(
-            chance * regret_of(tier, is_long=is_long, preference=preference) for is_long, chance in ((True, p), (False, 1 - p))
-        )
-
-    flip = FLIP_SCORES[preference]
-    assert mean_regret(Tier.FAST, flip - 0.01) < mean_regret(Tier.DEEP, flip - 0.01)
-    assert mean_regret(Tier.FAST, flip + 0.01) > mean_regret(Tier.DEEP, flip + 0.01)
-
-
-def test_a_right_choice_is_not_regretted():
-    assert regret_of(Tier.FAST, is_long=False) == regret_of(Tier.DEEP, is_long=True) == 0.0
 
 
 def test_the_sentence_says_all_that_is_assumed():

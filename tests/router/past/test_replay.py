@@ -13,7 +13,6 @@ from router.past.cases import Case, Kept, Work, cases_of
 from router.past.history import PastSession, PastTurn, Size
 from router.past.replay import choose_again, measure, quiet
 from router.past.report import Report
-from router.past.tune import Fit, as_sample, tier_under
 from router.wiring.build import build_house
 from tests.conftest import SIMULATED
 from tests.tools.configs import load_text
@@ -109,20 +108,6 @@ async def test_another_preference_moves_turns_one_way_only(open_house):
     for case in cases_of([PastSession("s", "codex", tuple(past))]):
         before, after = await choose_again(house, case), await choose_again(quick, case)
         assert (before.tier, after.tier) != (Tier.FAST, Tier.DEEP)
-
-
-@pytest.mark.parametrize("offset", [-2.5, -1.0, -0.2, 0.2, 1.0, 2.5])
-async def test_tuning_foresees_the_tier_that_the_new_values_give(open_house, tmp_path, offset):
-    house = quiet(open_house())
-    weights = load_text(SIMULATED, tmp_path).weights_fingerprint
-    decision = f"decision: {{base_rate: 0.3, personal_log_odds: {offset}, fitted_to: '{weights}'}}"
-    tuned = quiet(open_house(f"{decision}\n{SIMULATED}"))
-    past = [PastTurn(words, prompt_tokens=tokens, was_answered=True) for words in WORDS for tokens in (1_000, 60_000, 127_000)]
-
-    for case in cases_of([PastSession("s", "codex", tuple(past))]):
-        if case.size in (Size.QUICK, Size.LONG):
-            sample = as_sample(case, await choose_again(house, case))
-            assert tier_under(sample, Fit(0.3, offset)) is (await choose_again(tuned, case)).tier
 
 
 async def test_a_turn_that_no_target_can_take_is_said_to_be_unservable(open_house):

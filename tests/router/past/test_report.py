@@ -29,7 +29,7 @@ def case(size: Size | None = Size.QUICK, **more) -> Case:
 
 
 def choice(tier: Tier, *, fast: float = 10.0, deep: float = 30.0) -> Choice:
-    return Choice(tier, 0.3, 0.0, 0.5, TurnKind.ASK, "because", {FAST: estimate(fast), DEEP: estimate(deep)}, 100)
+    return Choice(tier, 0.3, TurnKind.ASK, "because", {FAST: estimate(fast), DEEP: estimate(deep)}, 100)
 
 
 def test_a_turn_is_counted_in_the_whole_and_in_its_kind_client_and_size():

@@ -10,7 +10,7 @@ import pytest
 from router.contract.caller import Caller
 from router.contract.words import SAID_WRONG, Outcome, Tier, TurnKind
 from router.past.savings import add_up, add_up_groups, read_worth
-from router.stores.sqlite.marks import mark_misjudged
+from router.stores.sqlite.marks import judge_turn
 from router.stores.sqlite.past import SqliteEntryReader
 from tests.tools.kept import make_entry
 from tests.tools.ledgers import write_ledger
@@ -68,7 +68,7 @@ SAVED_USD = (0.004 + 0.001 + 0.007) * (5 - 1) + 0.002 * (8 - 1) - (0.006 + 0.001
 def ledger(tmp_path):
     path = write_ledger(tmp_path / "test.db", *HISTORY)
     reader = SqliteEntryReader(path)
-    mark_misjudged(path, reader.find_turn("b1"), Tier.DEEP)
+    judge_turn(path, reader.find_turn("b1"), Tier.DEEP)
     return reader
 
 
@@ -261,7 +261,7 @@ def test_turns_on_fast_are_counted_by_kind_and_pair_and_how_they_ended(tmp_path)
         row("h1", "deep", 0, 9.0, 0.04, decision=typo.replace('"fast", "decided', '"deep", "decided')),
     )
     reader = SqliteEntryReader(path)
-    mark_misjudged(path, reader.find_turn("d1"), Tier.DEEP)
+    judge_turn(path, reader.find_turn("d1"), Tier.DEEP)
 
     kinds = add_up(reader, 0.0).kinds_as_json()
 

@@ -5,10 +5,9 @@ import json
 import pytest
 
 from router.contract.entry import FinishedWork
-from router.contract.personal import MARKED
 from router.contract.words import ASKED_AGAIN, SAID_WRONG, Tier
-from router.past.work import SizedTurn, read_work
-from router.stores.sqlite.marks import mark_misjudged
+from router.past.work import read_work
+from router.stores.sqlite.marks import judge_turn
 from router.stores.sqlite.past import SqliteEntryReader
 from tests.tools.ledgers import write_ledger
 
@@ -23,7 +22,7 @@ def read(tmp_path):
     """The finished turns of a ledger with these entries."""
 
     def read_it(*rows: dict, now: float = LONG_AFTER) -> list[FinishedWork]:
-        return read_work(SqliteEntryReader(write_ledger(tmp_path / "test.db", *rows)), now).finished
+        return read_work(SqliteEntryReader(write_ledger(tmp_path / "test.db", *rows)), now)
 
     return read_it
 
@@ -85,9 +84,9 @@ def test_what_is_said_in_one_session_says_nothing_of_another(read):
 @pytest.mark.parametrize(("tier", "has_failed"), [(Tier.DEEP, True), (Tier.FAST, False)])
 def test_a_turn_that_was_marked_as_one_for_deep_has_failed(tmp_path, tier, has_failed):
     path = write_ledger(tmp_path / "test.db", {"id": "req_1", "decision": decided()})
-    mark_misjudged(path, SqliteEntryReader(path).find_turn("req_1"), tier)
+    judge_turn(path, SqliteEntryReader(path).find_turn("req_1"), tier)
 
-    assert [work.has_failed for work in read_work(SqliteEntryReader(path), LONG_AFTER).finished] == [has_failed]
+    assert [work.has_failed for work in read_work(SqliteEntryReader(path), LONG_AFTER)] == [has_failed]
 
 
 def test_a_turn_that_deep_served_belongs_to_no_pair(read):
@@ -124,58 +123,5 @@ def test_a_decision_that_cannot_be_read_costs_its_own_turn_alone(read):
     assert [work.score for work in found] == [0.1]
 
 
-def sized_by(odds: float, weights: str = "w", **more):
-    """The decision of an ask whose words were read as these log-odds."""
-    leans = [["learned", {"log_odds": odds, "because": "looks like a quick edit"}], *more.pop("leans", [])]
-    return {"decision": {"decided_by": "estimate", "tier": "fast", "weights": weights, "leans": leans, **more}}
-
-
-@pytest.fixture
-def read_sized(tmp_path):
-    def read_it(*rows: dict) -> list[SizedTurn]:
-        return read_work(SqliteEntryReader(write_ledger(tmp_path / "test.db", *rows)), LONG_AFTER, "w").sized
-
-    return read_it
-
-
 def call(**decision):
     return {**LOOP, "decision": {"tier": "fast", **decision}}
-
-
-@pytest.mark.parametrize(
-    ("calls", "sizes"),
-    [
-        ([], [False]),
-        ([call(edits=2)], [False]),
-        ([call(edits=3)], []),
-        ([call(edits=6)], [True]),
-        ([call(), {**call(), "output_tokens": 6_000}], [True]),
-        ([call()] * 10, [False]),
-        ([call()] * 11, []),
-        ([call(), {**call(), "tier": "deep", "decision": {"tier": "deep", "decided_by": "estimate"}}], [True]),
-        ([{**call(), "outcome": "ABANDONED"}], []),
-    ],
-)
-def test_a_turns_size_is_what_it_took(read_sized, calls, sizes):
-    found = read_sized({**sized_by(-2.0), "caller": "ada"}, *({**one, "caller": "ada"} for one in calls))
-
-    assert found == [SizedTurn("ada", -2.0, is_long) for is_long in sizes]
-
-
-def test_a_turn_that_was_corrected_was_more_than_it_looked(read_sized):
-    correction = sized_by(0.5, leans=[["trajectory", {"log_odds": 1.0, "because": ASKED_AGAIN}]])
-
-    assert [turn.is_long for turn in read_sized(sized_by(-2.0), correction)] == [True, False]
-
-
-def test_what_offsets_added_is_no_evidence_and_what_marks_taught_is(read_sized):
-    own = [["personal", {"log_odds": 1.0, "because": "yours"}], ["learned", {"log_odds": 3.0, "because": f"{MARKED} for deep"}]]
-
-    assert [turn.evidence for turn in read_sized(sized_by(-2.0, leans=own))] == [1.0]
-
-
-def test_a_turn_that_other_weights_read_and_a_marked_one_teach_no_offset(tmp_path):
-    path = write_ledger(tmp_path / "test.db", sized_by(-2.0, weights="other"), {**sized_by(-2.0), "session": "marked"})
-    mark_misjudged(path, SqliteEntryReader(path).find_turn("req_2"), Tier.DEEP)
-
-    assert read_work(SqliteEntryReader(path), LONG_AFTER, "w").sized == []

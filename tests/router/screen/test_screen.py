@@ -14,7 +14,7 @@ from router.contract.words import Operation, Outcome, Tier, TurnKind
 from router.screen.around import Facts
 from router.screen.screen import Screen, Totals
 from router.screen.text import Style
-from router.stores.sqlite.marks import mark_misjudged
+from router.stores.sqlite.marks import judge_turn
 from router.stores.sqlite.past import SqliteEntryReader
 from tests.router.past.test_worth import keep
 from tests.tools.exchanges import make_decided, make_decision, make_exchange
@@ -363,7 +363,7 @@ def test_what_the_ledger_knows_is_told_instead_with_those_refused_before_admissi
         )
 
     path = write_ledger(tmp_path / "test.db", turn("before", 99.0), turn("1", 101.0), turn("2", 102.0))
-    mark_misjudged(path, SqliteEntryReader(path).find_turn("2"), Tier.DEEP)
+    judge_turn(path, SqliteEntryReader(path).find_turn("2"), Tier.DEEP)
     totals = Totals()
     serve(totals, "1", Tier.FAST)
     totals.refused += 1

@@ -22,12 +22,11 @@ from router.contract.facts import (
     Read,
     Settled,
 )
-from router.contract.opinions import Lean, Opinions
 from router.contract.usage import Usage
 from router.contract.words import Outcome, Tier, TurnKind
 from router.settle.entry import write_entry
 from tests.tools.exchanges import make_decided, make_decision, make_exchange
-from tests.tools.values import ask, make_signals, make_target
+from tests.tools.values import ask, make_target
 
 SPARK, SAGE = make_target(), make_target("sage", Tier.DEEP)
 VIEW = ask("fix it", stream=True)
@@ -300,38 +299,6 @@ def test_a_wait_after_a_failed_attempt_leaves_the_overhead_as_it_was():
 
     assert entry.line.overhead_ms == 100.0
     assert json.loads(entry.decision)["queued"] == [["sage", 1.0]]
-
-
-def places_of(text: str | None, kind: TurnKind = TurnKind.ASK, *, points_back: bool = False) -> tuple[int, ...] | None:
-    signals = make_signals(text=text, kind=kind)
-    opinions = Opinions(leans=(("learned", Lean(0.5, "continues a long task", names_turn=True, points_back=points_back)),))
-    decision = make_decision(signals=signals, turn=signals.turn, opinions=opinions)
-    return entry_of(Read(VIEW), make_decided(VIEW, decision), opened(), ended()).places
-
-
-def test_where_a_person_asked_for_something_the_places_of_the_words_are_kept():
-    words = "fix the typo in the banner"
-
-    assert places_of(words) == make_signals(text=words).features.pieces
-
-
-@pytest.mark.parametrize(
-    ("text", "kind", "points_back"),
-    [
-        ("fix the typo", TurnKind.TOOL_LOOP, False),
-        ("fix the typo", TurnKind.SUBAGENT, False),
-        ("fix the typo", TurnKind.SIDE, False),
-        ("do it", TurnKind.ASK, True),
-        ("thanks", TurnKind.ASK, False),
-        (None, TurnKind.ASK, False),
-    ],
-)
-def test_of_everything_else_there_are_no_places(text, kind, points_back):
-    assert places_of(text, kind, points_back=points_back) is None
-
-
-def test_a_request_without_a_decision_has_no_places():
-    assert entry_of(Read(VIEW), ending=Ending(Outcome.REFUSED, 400)).places is None
 
 
 def test_each_field_of_a_line_has_its_own_value():

@@ -20,12 +20,7 @@ def write_two(path: Path) -> Path:
             key = SessionKey(Caller(who), "s")
             database.execute("INSERT INTO sessions VALUES (?, 1.0, x'00')", (record_name(key),))
             database.execute("INSERT INTO sessions VALUES (?, 1.0, x'00')", (old_record_name(key),))
-            database.execute(
-                "INSERT INTO misjudged (request_id, at, should_be, caller) VALUES (?, 1.0, 'deep', ?)", (f"req_{who}_1", who)
-            )
-            database.execute(
-                "INSERT INTO places (request_id, at, caller, places) VALUES (?, 1.0, ?, x'01')", (f"req_{who}_1", who)
-            )
+            database.execute("INSERT INTO misjudged VALUES (?, 1.0, 'deep')", (f"req_{who}_1",))
     return path
 
 

@@ -42,26 +42,9 @@ async def test_a_correction_is_learnt_as_a_failure_of_the_pair_that_served_the_t
 
     built.learn(built.ledger_path)
 
-    rates = house.state.live.statuses(house.plan.targets, 1.0)["simulated-fast"].failures["simulated-deep", ""]
+    rates = house.state.live.statuses(house.plan.targets, 1.0)["simulated-fast"].failures["simulated-deep"]
     assert rates.turns >= 40
     assert rates.quick > ASSUMED_RATES.quick
-
-
-@pytest.mark.parametrize("personal", ["on", "off"])
-async def test_what_a_callers_turns_took_moves_their_own_line_unless_it_is_switched_off(tmp_path, personal):
-    built = build_house(load(f"{SIMULATED}decision: {{personal: {personal}}}\n", tmp_path))
-    for number in range(40):
-        decided = await built.house.decide(request(f"req_{number}"))
-        keep_entry(built.house, decided, outcome=Outcome.SERVED, output_tokens=7_000)
-    await built.house.state.entries.close()
-
-    built.learn(built.ledger_path)
-    decision = (await built.house.decide(request("req_next"))).decision
-    await built.close()
-
-    learned = [lean for policy, lean in decision.opinions.leans if policy == "personal"]
-    said = [lean.because for lean in learned if lean.log_odds > 0]
-    assert said == (["your turns are usually longer than they look (39 turns)"] if personal == "on" else [])
 
 
 def test_without_a_ledger_there_is_nothing_to_learn(tmp_path):
@@ -107,15 +90,15 @@ def test_adapters_with_something_to_load_are_told_to_and_others_are_left_alone()
 @pytest.mark.parametrize(
     ("given", "begun"),
     [
-        ({}, {"warm", "watch_loop", "resume_jobs", "watch_keys", "watch_table", "keep_learning", "watch_troubles"}),
-        ({"ledger_path": None}, {"warm", "watch_loop", "resume_jobs", "watch_keys", "watch_table", "watch_troubles"}),
+        ({}, {"warm", "watch_loop", "resume_jobs", "watch_keys", "keep_learning", "watch_troubles"}),
+        ({"ledger_path": None}, {"warm", "watch_loop", "resume_jobs", "watch_keys", "watch_troubles"}),
     ],
 )
 async def test_what_is_done_around_requests_begins_once_each(monkeypatch, tmp_path, given, begun):
     seen = []
     for name in ("warm", "watch_loop", "resume_jobs"):
         monkeypatch.setattr(Built, name, lambda _, name=name: seen.append(name))
-    for name in ("keep_learning", "watch_keys", "watch_table", "watch_troubles"):
+    for name in ("keep_learning", "watch_keys", "watch_troubles"):
 
         async def note(_, name=name):
             seen.append(name)

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from router import stores
 from router.contract.extras import how_to_install
 from router.contract.secret import Secret
 from router.contract.shared import PostgresTerms, SharedTerms
@@ -129,6 +130,9 @@ async def test_without_a_ledger_jobs_are_kept_in_memory(tmp_path):
 
 def test_a_shared_database_without_its_package_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "asyncpg", None)
+    monkeypatch.setattr(
+        stores, "postgres", None, raising=False
+    )  # the import below sets another, which later tests must not get
     for name in [name for name in sys.modules if name.startswith("router.stores.postgres")]:
         monkeypatch.delitem(sys.modules, name)
     shared = SharedTerms("one", postgres=PostgresTerms(Secret("postgresql://h/d")))

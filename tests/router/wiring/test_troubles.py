@@ -5,14 +5,9 @@ import sqlite3
 
 import pytest
 
-from router.loop.tasks import spawn
 from router.stores.sqlite.alarm import Failing
-from router.wiring import troubles
-from router.wiring.build import build_house
 from router.wiring.troubles import find_file_troubles
-from tests.conftest import SIMULATED
 from tests.router.stores.sqlite.test_writer import Opened
-from tests.router.wiring.test_build import load
 from tests.tools.waiting import until
 
 FULL = Failing("DiskFull", 30.0, True, "the disk is full")
@@ -86,23 +81,3 @@ async def test_a_file_that_cannot_be_written_is_a_trouble_until_it_can(tmp_path)
 
     assert await opened.read() == {"one": 1}
     await opened.writer.detach(opened)
-
-
-async def test_a_personal_table_that_cannot_be_read_is_reported_and_taken_once_it_can_be(tmp_path, monkeypatch):
-    (tmp_path / "personal.json").mkdir()
-    built = build_house(loaded := load(SIMULATED, tmp_path), load=lambda: loaded)
-    monkeypatch.setattr(troubles, "LOOK_SECONDS", 0.01)
-    watching = spawn(built.watch_table(), name="watch")
-
-    assert [(notice.subject, notice.text) for notice in built.notices()] == [
-        (
-            "personal",
-            "what your marks taught is missing: personal.json: Is a directory; it is used once it can be read",
-        )
-    ]
-    assert built.find_usable() == {"ledger": True, "personal": False}
-    (tmp_path / "personal.json").rmdir()
-    await until(lambda: not built.notices())
-    assert built.find_usable() == {"ledger": True, "personal": True}
-    watching.cancel()
-    await built.close()

@@ -136,12 +136,6 @@ def test_the_risk_of_a_redo_is_told_with_what_was_learned():
     )
 
 
-def test_the_risk_of_a_redo_is_told_with_what_the_turns_that_taught_it_were_about():
-    learned = {**REDO, "learned_turns": 31, "quick_rate": 0.09, "long_rate": 0.4, "idea": "css"}
-
-    assert "(learned from 31 turns about css: 9 % of quick work, 40 % of long work)" in "".join(lines_of(redo=learned))
-
-
 def test_the_chance_of_a_redo_is_followed_by_what_redone_turns_took():
     redo, redone, flip = lines_of({"turns": 3, "seconds": 37.2}, redo=REDO)[-3:]
 

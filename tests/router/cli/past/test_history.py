@@ -1,4 +1,4 @@
-"""`tandem replay` and `tandem tune` as a person meets them."""
+"""`tandem replay` as a person meets it."""
 
 import sqlite3
 import sys
@@ -13,19 +13,17 @@ from tests.tools.histories import Told, aider_log, claude_log, codex_log, write_
 NETWORK = ("socket.connect", "socket.bind", "socket.getaddrinfo", "socket.gethostbyname", "socket.sendto", "socket.sendmsg")
 
 
-@pytest.mark.parametrize("command", ["replay", "tune"])
-def test_a_ledger_that_lacks_columns_is_refused_in_one_line(home, capsys, command):
+def test_a_ledger_that_lacks_tables_is_refused_in_one_line(home, capsys):
     with closing(sqlite3.connect(home / "odd.db")) as database:
         database.execute("CREATE TABLE entries (sequence INTEGER PRIMARY KEY, turn_kind TEXT)")
 
-    assert main([command, "--ledger", "odd.db"]) == 2
+    assert main(["replay", "--ledger", "odd.db"]) == 2
     err = capsys.readouterr().err
-    assert "odd.db: not a usable ledger: no such column" in err
+    assert "odd.db: not a usable ledger: no such table" in err
     assert err.count("\n") == 1
 
 
-@pytest.mark.parametrize("command", ["replay", "tune"])
-def test_one_odd_line_never_ends_the_command(home, capsys, command):
+def test_one_odd_line_never_ends_the_command(home, capsys):
     write_home(home, TURNS)
     (home / "odd.jsonl").write_text(claude_log([Told("fix it", ("Bash",), prompt_tokens=778)]).replace("777", "1e308"))
     (home / "rollout-2.jsonl").write_text(
@@ -33,7 +31,7 @@ def test_one_odd_line_never_ends_the_command(home, capsys, command):
     )
     (home / ".aider.chat.history.md").write_text(aider_log([Told("fix it", answer="> ... sent by the server")]))
 
-    assert main([command, "."]) == 0
+    assert main(["replay", "."]) == 0
     assert "read 5 logs" in capsys.readouterr().err
 
 
@@ -45,8 +43,6 @@ def test_one_odd_line_never_ends_the_command(home, capsys, command):
         (["replay", "--ledger"], "there is no ledger yet"),
         (["replay", "config.yaml", "--ledger", "test.db"], "not both"),
         (["replay", "--against", "none.yaml"], "none.yaml"),
-        (["tune"], "found no session logs"),
-        (["tune", "--ledger"], "there is no ledger yet"),
     ],
 )
 def test_wrong_usage_is_said_plainly(home, capsys, arguments, said):
@@ -63,8 +59,7 @@ def _listen(event: str, arguments: tuple) -> None:
         _seen.append(event)
 
 
-@pytest.mark.parametrize("command", ["replay", "tune"])
-def test_nothing_leaves_the_machine(home, capsys, command):
+def test_nothing_leaves_the_machine(home, capsys):
     """The interpreter itself reports every socket but the loop's own pair; a hook of that kind cannot be taken off again."""
     global _is_listening
     if not _seen and not getattr(sys, "_tandem_listens", False):
@@ -77,7 +72,7 @@ def test_nothing_leaves_the_machine(home, capsys, command):
 
     _is_listening = True
     try:
-        assert main([command, "logs"]) == 0
+        assert main(["replay", "logs"]) == 0
     finally:
         _is_listening = False
 

@@ -41,7 +41,7 @@ def test_a_file_that_is_no_ledger_is_said_and_left_alone(home, capsys, command):
     assert (home / "test.db").read_text() == "something else"
 
 
-@pytest.mark.parametrize("command", [*ALL, "replay --ledger test.db", "tune --ledger test.db"])
+@pytest.mark.parametrize("command", [*ALL, "replay --ledger test.db"])
 def test_a_ledger_of_a_newer_tandem_is_refused_with_the_copy_that_this_one_can_read(home, capsys, command):
     record_turns(home, "fix the typo")
     shutil.copy(home / "test.db", home / "test.db.before-99")

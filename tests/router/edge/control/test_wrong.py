@@ -37,11 +37,11 @@ async def test_a_turn_is_marked_and_the_mark_is_taken_back(tandem):
     name = await serve_turn(tandem)
 
     marked = await call(tandem.port, f"/tandem/wrong/{name}", {"tier": "deep"})
-    assert (marked.status, marked.json) == (200, {"marked": name, "unmarked": False, "teaches": True, "tier": "deep"})
+    assert (marked.status, marked.json) == (200, {"marked": name, "unmarked": False, "tier": "deep"})
     assert marks(tandem) == {name: "deep"}
 
     undone = await call(tandem.port, f"/tandem/wrong/{name}", {"tier": "fast"})
-    assert (undone.status, undone.json) == (200, {"marked": None, "unmarked": True, "teaches": False, "tier": "fast"})
+    assert (undone.status, undone.json) == (200, {"marked": None, "unmarked": True, "tier": "fast"})
     assert marks(tandem) == {}
 
 
