@@ -524,7 +524,7 @@ async def test_a_log_that_was_deleted_is_noticed_and_what_is_written_next_is_see
 
 @pytest.mark.starts
 async def test_rows_that_were_in_a_log_that_nobody_can_save_are_counted(one):
-    await one.writer.run(lambda database: database.execute("PRAGMA wal_checkpoint(TRUNCATE)"))
+    await one.writer.run(lambda database: database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall())
     for number in range(3):
         one.add(f"{number}")
     await one.read()
