@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from pydantic import Field
 
 from policies.reading import Weights, load_weights, read_weights, written_at
-from policies.wording import asks_or_lists, read_shapes, say_continued, say_offered, say_size, say_wrong
+from policies.wording import read_shapes, say_continued, say_offered, say_size
 from router.contract.features import Features, Offer
 from router.contract.opinions import Lean, Opinion, PolicyConfig
 from router.contract.request import RequestView
@@ -25,7 +25,6 @@ _MODELS_PROSE = 0.5
 LEAST_POINTING, _POINTS_BACK, SURE_POINTING = 0.12, 0.5, 0.9
 """Chances that words point back: below the first only the words count, from the second on they are no ask of their own, and
 from the third on they say nothing themselves."""
-_SURE_COMPLAINT = 0.8
 _PLANS = frozenset("plan design architecture strategy proposal phases".split())
 _LEAST_PLAN = -3.0
 """Below this, it is only a question: "what's the plan?"."""
@@ -56,7 +55,6 @@ class _Read(NamedTuple):
     size: float
     pointing: float
     """Chance that the words only point back."""
-    complaint: float
     is_plan: bool
     because: str
     idea: str
@@ -111,27 +109,24 @@ class LearnedPolicy:
             before, is_planned = self._find_ask(signals)
             if _sets_off(features, signals, is_planned):
                 if read_offer is not None:
-                    return self._answer(features, read, signals, read_offer(), None)
-                if before is not None and not read.complaint:
+                    return self._answer(features, read, read_offer(), None)
+                if before is not None:
                     if read.pointing >= SURE_POINTING or not read.pointing or is_planned or not features.has_task:
                         return Lean(before, say_continued(before), names_turn=True, points_back=True)
                     if not (read.is_plan or turn.is_planning):
                         asked = before if position.ask is None else before / self._strength
-                        return self._answer(features, read, signals, None, asked)
+                        return self._answer(features, read, None, asked)
         if not features.has_task:
             return _lean(self._nothing_asked, "looks like a remark", goes_on=position.ask, wants_plan=position.is_planned)
         wants_plan = read.is_plan or turn.is_planning
         goes_on = max(read.size, _PLANNED) if wants_plan else None
-        because = say_wrong(read.because, position.tier) if _complains(features, read, signals) else read.because
-        return _lean(read.size, because, goes_on=goes_on, wants_plan=wants_plan, idea=read.idea)
+        return _lean(read.size, read.because, goes_on=goes_on, wants_plan=wants_plan, idea=read.idea)
 
-    def _answer(self, features: Features, read: _Read, signals: Signals, offer: Offer | None, before: float | None) -> Lean:
+    def _answer(self, features: Features, read: _Read, offer: Offer | None, before: float | None) -> Lean:
         """Words that may point back: the sum of what they say and what was offered, or else asked before."""
         weights = self._weights
-        odds = weights.turn.read(weights.read_values(features, read.complaint, read.pointing, offer, before))
+        odds = weights.turn.read(weights.read_values(features, read.pointing, offer, before))
         because, idea = self._say(odds, features, is_later=True)
-        if _complains(features, read, signals):
-            return _lean(odds, say_wrong(because, signals.turn.position.tier), idea=idea)
         if read.pointing < _POINTS_BACK:
             return _lean(odds, because, idea=idea)
         because = say_continued(odds) if offer is None else say_offered(odds, offer, weights.offer)
@@ -147,17 +142,17 @@ class LearnedPolicy:
 
     def _measure(self, features: Features, is_later: bool) -> _Read:
         weights = self._weights
-        pointing = complaint = 0.0
+        pointing = 0.0
         if is_later:
-            pointing, complaint = weights.read_pointing(features), weights.read_complaint(features)
-            size = weights.turn.read(weights.read_values(features, complaint, 0.0, None))
+            pointing = weights.read_pointing(features)
+            size = weights.turn.read(weights.read_values(features, 0.0, None))
         else:
             size = weights.first.read(features)
         is_plan = size > _LEAST_PLAN and not _PLANS.isdisjoint(map(_phrase_of, features.concepts))
         because, idea = self._say(size, features, is_later=is_later)
         plain = _lean(size, because, goes_on=max(size, _PLANNED) if is_plan else None, wants_plan=is_plan, idea=idea)
-        is_plain = features.has_task and pointing < LEAST_POINTING and not complaint
-        return _Read(size, pointing, complaint, is_plan, because, idea, (self._weaken(plain),), is_plain)
+        is_plain = features.has_task and pointing < LEAST_POINTING
+        return _Read(size, pointing, is_plan, because, idea, (self._weaken(plain),), is_plain)
 
     def _find_ask(self, signals: Signals) -> tuple[float | None, bool]:
         """The last ask's size and whether it wanted a plan: as remembered, else read again from the conversation."""
@@ -190,15 +185,6 @@ def read_once(path: str, _: int) -> Weights:
 
 def _lean(odds: float, because: str, *, goes_on: float | None = None, wants_plan: bool = False, idea: str = "") -> Lean:
     return Lean(odds, because, names_turn=True, goes_on=goes_on, wants_plan=wants_plan, idea=idea)
-
-
-def _complains(features: Features, read: _Read, signals: Signals) -> bool:
-    """Whether a reason says that the last turn went wrong.
-
-    After an offer a mere "no" only declines it, and of questions and lists that were heard one in four is a complaint.
-    """
-    is_doubtful = signals.read_offer is not None or asks_or_lists(features)
-    return read.complaint > (_SURE_COMPLAINT if is_doubtful else 0.0)
 
 
 def _sets_off(features: Features, signals: Signals, is_planned: bool) -> bool:

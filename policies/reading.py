@@ -1,8 +1,8 @@
 """The trained weights: byte tables for words, short lists for shape.
 
-Five readers share the features: the task's size in a first turn, in a later one, whether the words complain about the last
-turn, whether they only point back at it, and the size of what was offered. A later turn's odds are one sum (`COLUMNS`) of what
-these say and of what came before: the last ask, and the assistant's offer.
+Four readers share the features: the task's size in a first turn, in a later one, whether the words only point back at the last
+turn, and the size of what was offered. A later turn's odds are one sum (`COLUMNS`) of what these say and of what came before:
+the last ask, and the assistant's offer.
 """
 
 import math
@@ -19,31 +19,21 @@ from msgspec import Struct
 from router.contract.features import MARKS, OFFER_SIZE, TABLE_SIZE, Features, Offer
 from router.contract.request import JsonObject
 
-FORMAT = 4
-TABLES: Mapping[str, int] = {**dict.fromkeys(("first", "later", "wrong", "vague"), TABLE_SIZE), "offer": OFFER_SIZE}
+FORMAT = 5
+TABLES: Mapping[str, int] = {**dict.fromkeys(("first", "later", "vague"), TABLE_SIZE), "offer": OFFER_SIZE}
 """Tables in the order of the file, and their bytes."""
 MIDDLE = 128
 """A weight is a byte's distance from this, times `unit`."""
 _MAX_HEADER_BYTES = 65_536
-_SURE_COMPLAINT = 3.0
-"""Log-odds above the threshold at which words are nothing but a complaint."""
-_SMALLEST_COMPLAINT = -2.0
-"""Log-odds. "Still red" names no work at all, which does not make it small."""
 COLUMNS: Mapping[str, str] = {
     "words": "what you ask",
-    "complaint": "the last turn seems to have gone wrong",
-    "complaint_words": "what the complaint says",
-    "continues": "your words continue something",
     "ask_before": "what you asked before",
-    "points_back": "your words point back",
     "reply_words": "what the reply says",
     "offer": "what was offered",
-    "offered_parts": "how many parts the offer has",
     "offered_number": "how many places the offer names",
-    "asked_back": "you were asked",
 }
-"""Columns of a later turn's sum, with the phrase for each. Those from the fourth on count as far as the words point back: two
-at the last ask where no offer is known, the others at an offer."""
+"""Columns of a later turn's sum, with the phrase for each. All but the first count as far as the words point back: the
+second at the last ask where no offer is known, the others at an offer."""
 
 
 class BadWeights(ValueError):
@@ -93,12 +83,9 @@ class Weights(Struct, frozen=True):
 
     first: Table
     later: Table
-    wrong: Table
     vague: Table
     offer: Table
     turn: Sum
-    wrong_above: float
-    """Above this, words are a complaint: set so that few other remarks pass for one."""
     fingerprint: str
     trained_on: JsonObject
 
@@ -109,24 +96,15 @@ class Weights(Struct, frozen=True):
         """The chance that words only point back at what came before."""
         return _sigmoid(self.vague.read(features)) if features.is_short else 0.0
 
-    def read_complaint(self, features: Features) -> float:
-        """How surely words say that the last turn went wrong; 0 where they do not. Squared: many that barely do are none."""
-        excess = max(0.0, min(1.0, (self.wrong.read(features) - self.wrong_above) / _SURE_COMPLAINT))
-        return excess * excess
-
     def read_values(
-        self, features: Features, complaint: float, pointing: float, offer: Offer | None, before: float | None = None
+        self, features: Features, pointing: float, offer: Offer | None, before: float | None = None
     ) -> tuple[float, ...]:
         """A later turn's columns. `before` is the size of the last ask."""
         size = self.later.read(features)
-        wrong = complaint * max(_SMALLEST_COMPLAINT, size)
         if offer is None:
-            back = _NO_ASK if before is None else (pointing, pointing * before)
-            return ((1.0 - complaint) * size, complaint, wrong, *back, *_NO_OFFER)
-        own = 1.0 - pointing
-        offered = (self.offer.read(offer.features), math.log1p(offer.parts), math.log1p(offer.number), offer.is_question)
-        values = (own * (1.0 - complaint) * size, own * complaint, own * wrong, *_NO_ASK, pointing, pointing * size)
-        return (*values, *(pointing * value for value in offered))
+            return (size, 0.0 if before is None else pointing * before, 0.0, 0.0, 0.0)
+        own, said = (1.0 - pointing) * size, pointing * size
+        return (own, 0.0, said, pointing * self.offer.read(offer.features), pointing * math.log1p(offer.number))
 
     def read_shares(self, features: Features, *, is_later: bool) -> dict[str, float]:
         """How far each concept moved the odds; the furthest if it was named more than once."""
@@ -140,10 +118,6 @@ class Weights(Struct, frozen=True):
             if (known := furthest.get(phrase)) is None or abs(total) > abs(known):
                 furthest[phrase] = total
         return {phrase: unit * total for phrase, total in furthest.items()}
-
-
-_NO_ASK = (0.0, 0.0)
-_NO_OFFER = (0.0,) * (len(COLUMNS) - 5)
 
 
 def _sigmoid(odds: float) -> float:
@@ -179,17 +153,15 @@ def read_weights(content: bytes) -> Weights:
             raise BadWeights(f"incompatible weights file: format {header['format']}, and this version reads format {FORMAT}")
         ends = [*accumulate(TABLES.values(), initial=0)]
         tables = [_read_table(header[name], body[at:end]) for name, at, end in zip(TABLES, ends, ends[1:], strict=False)]
-        first, later, wrong, vague, offer = tables
+        first, later, vague, offer = tables
         fingerprint = blake2b(content, digest_size=6).hexdigest()
         turn = _read_sum(header["turn"])
-        weights = Weights(
-            first, later, wrong, vague, offer, turn, float(header["wrong_above"]), fingerprint, header["trained_on"]
-        )
+        weights = Weights(first, later, vague, offer, turn, fingerprint, header["trained_on"])
     except BadWeights:
         raise
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise BadWeights(f"incompatible weights file: {type(error).__name__} {error}") from error
-    numbers = [weights.wrong_above, weights.turn.start, *weights.turn.weights]
+    numbers = [weights.turn.start, *weights.turn.weights]
     for table in tables:
         numbers += (table.start, table.unit, table.length, *sum(table.marks, ()))
     if not all(map(math.isfinite, numbers)):

@@ -4,10 +4,11 @@ from typing import ClassVar
 
 from pydantic import Field
 
+from router.contract.asked_again import is_same_ask
 from router.contract.opinions import Lean, Opinion, PolicyConfig
 from router.contract.request import RequestView
 from router.contract.signals import Signals, Turn
-from router.contract.words import ASKED_AGAIN, Tier, TurnKind
+from router.contract.words import Tier, TurnKind
 
 
 class TrajectoryConfig(PolicyConfig):
@@ -34,8 +35,8 @@ class TrajectoryPolicy:
 
     def judge(self, request: RequestView, signals: Signals) -> tuple[Opinion, ...]:
         turn, config = signals.turn, self._config
-        if turn.history.last and turn.kind is TurnKind.ASK and turn.position.tier is Tier.FAST and _is_asked_again(turn):
-            return (Lean(config.asked_again_log_odds, f"{ASKED_AGAIN}, after fast served it"),)
+        if turn.kind is TurnKind.ASK and turn.position.tier is Tier.FAST and _repeats_itself(turn):
+            return (Lean(config.asked_again_log_odds, "the same ask again, after fast served it"),)
         trajectory = turn.trajectory
         if not trajectory.failures and not trajectory.red_runs:
             return ()
@@ -54,10 +55,5 @@ class TrajectoryPolicy:
         return (Lean(sum(log_odds for log_odds, _ in found), "in this turn " + " and ".join(told)),)
 
 
-def _is_asked_again(turn: Turn) -> bool:
-    """Nearly the words of the turn before."""
-    words = turn.person_text
-    if not words:
-        return False
-    before, now = set(turn.history.last[-1].words.lower().split()), set(words[:400].lower().split())
-    return len(now) >= 4 and len(before & now) >= 0.9 * len(before | now)
+def _repeats_itself(turn: Turn) -> bool:
+    return bool(turn.history.last) and is_same_ask(turn.history.last[-1].words, turn.person_text or "")

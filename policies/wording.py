@@ -7,7 +7,7 @@ from operator import ge, itemgetter
 
 from policies.reading import MIDDLE, Table
 from router.contract.features import MARKS, OFFER_SIZE, Features, Offer
-from router.contract.words import LONG_TASK, MAY_BE_LONG, SAID_WRONG, Tier
+from router.contract.words import LONG_TASK, MAY_BE_LONG
 
 QUICK_BELOW = -1.5
 """Log-odds below which a turn looks quick. From there to 0 it may be long."""
@@ -77,16 +77,6 @@ def say_offered(odds: float, offer: Offer, table: Table) -> str:
     work = "long work" if odds >= 0 else f"work that {MAY_BE_LONG}"
     ideas = _find_ideas(1.0, _read_offered(table, offer))
     return f"takes up {named}: {work}" + (f" ({', '.join(ideas)})" if ideas else "")
-
-
-def say_wrong(looks: str, tier: Tier | None) -> str:
-    """What words look like that complain about the last turn, which this tier served."""
-    return f"{'seems to correct what deep did last' if tier is Tier.DEEP else SAID_WRONG}; {looks}"
-
-
-def asks_or_lists(features: Features) -> bool:
-    """Whether a text ends with a question mark, or is a list: answers point by point, or a plan."""
-    return bool(features.marks[_ENDS_WITH_ONE] or features.marks[_ITEMS] >= _LIST_STEPS)
 
 
 def _read_offered(table: Table, offer: Offer) -> dict[str, float]:

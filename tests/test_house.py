@@ -321,10 +321,10 @@ def test_every_function_of_the_road_can_be_said_aloud():
 
 
 # The whole house. Each figure is what stood when it was last set, and only falls: what grows in one place shrinks in another.
-SOURCE_LINES, SOURCE_FILES = 83_122, 638
+SOURCE_LINES, SOURCE_FILES = 83_016, 638
 PROGRAM_LINES = 1_733
-TEST_LINES = 124_875
-MEASURING_LINES = 9_540
+TEST_LINES = 124_822
+MEASURING_LINES = 9_347
 _WRITTEN = {".py", ".js", ".sql"}
 _MEASURING = tuple(f"tests/{folder}/" for folder in ("bench", "lab", "soak"))
 

@@ -16,7 +16,6 @@ SHOWN_CHARS = 3_000
 """Longer texts count as this long."""
 SHORT_CHARS = 100
 """Longer words have a task of their own: they do not point back."""
-_MAX_PACKED = 256
 
 MARKS: Mapping[str, tuple[int, ...]] = {
     "words": (2, 3, 4, 6, 8, 11, 15, 20, 28, 40, 60, 90, 140),
@@ -70,8 +69,6 @@ class Offer(NamedTuple):
 
     features: Features
     """Its places are folded into `OFFER_SIZE`."""
-    parts: int
-    """Sentences, list items and what commas part."""
     number: int
     """The largest count it names: "all 40 pages"."""
     is_question: bool

@@ -114,6 +114,8 @@ class TurnKind(Word):
 
 PERSONS_KINDS = (TurnKind.ASK, TurnKind.FOLLOW_UP, TurnKind.TOOL_LOOP)
 """A person typed these; other requests are the client's own."""
+BEGINS = (TurnKind.ASK, TurnKind.FOLLOW_UP)
+"""Requests with new words of a person, which begin a turn."""
 
 
 class Outcome(Word):
@@ -135,9 +137,6 @@ NOBODY_SERVED = (Outcome.FAILED, Outcome.REFUSED)
 
 LONG_TASK, MAY_BE_LONG = "looks like a long task", "may be long"
 """What a turn looks like with a chance of 50 % and more, and with less."""
-SAID_WRONG = "the last turn seems to have gone wrong"
-ASKED_AGAIN = "the same ask again"
-"""Reasons of a discontented person's leans begin so. The ledger is searched for it."""
 
 
 class Preference(Word):

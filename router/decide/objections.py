@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from router.contract.combine import ACTED_ON, WAVED_OFF
 from router.contract.facts import Decided
 from router.contract.opinions import Lean
-from router.contract.words import TurnKind
+from router.contract.words import BEGINS, TurnKind
 from router.decide.alternatives import foresee
 from router.decide.choose import choose
 from router.decide.opinions import OBJECTIONS, Rules, with_lean
@@ -19,7 +19,6 @@ LOG_ODDS = 8.0
 """More than any reading of the words says against it."""
 _LEAN = Lean(LOG_ODDS, "you act on what deep objected to", names_turn=True, points_back=True)
 _MAX_CHARS = 300
-_BEGINS = (TurnKind.ASK, TurnKind.FOLLOW_UP)
 _REFUSES = re.compile(
     r"\W*(?:no|nope|nah|not|nein|non|нет|never ?mind|ignore|skip|leave|forget|do ?n[o'’]t|does ?n[o'’]t"
     r"|(?:that|it)['’]?s (?:fine|ok|okay|wrong))\b",
@@ -41,7 +40,7 @@ _FIXES = re.compile(
 def answer_objections(rules: Rules, decided: Decided) -> Decided:
     """Lean to deep where the person acts on deep's objections, and say what became of them (`look_before`)."""
     turn = decided.decision.turn
-    if turn.kind not in _BEGINS or turn.goes_on or not decided.session.state.has_objections:
+    if turn.kind not in BEGINS or turn.goes_on or not decided.session.state.has_objections:
         return decided
     if not _acts(decided):
         return replace(decided, decision=replace(decided.decision, look_before=WAVED_OFF))

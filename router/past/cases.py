@@ -10,15 +10,14 @@ from router.contract.errors import TandemError
 from router.contract.exchange import Arrival
 from router.contract.opinions import Lean, Opinion
 from router.contract.request import Moment
-from router.contract.words import Dialect, Operation, Outcome, Tier, TurnKind
+from router.contract.words import BEGINS, Dialect, Operation, Outcome, Tier, TurnKind
 from router.decide.opinions import ASIDE
 from router.dialects.requests import read_request
 from router.past import rows
-from router.past.asked_again import is_asked_again
 from router.past.history import CHARS_PER_TOKEN, PastSession, PastTurn, Size, size_of_turn, size_of_work
 from router.past.requests import write_headers, write_request
 from router.past.rows import Call, read_call
-from router.past.turns import BEGINS, Turn, by_session, is_of_a_turn, read_turns
+from router.past.turns import Turn, by_session, is_of_a_turn, read_turns
 from router.stores.sqlite.past import SqliteEntryReader
 
 
@@ -244,9 +243,7 @@ def _find_regrets(turn: Turn, after: Turn | None, *, overrode: bool, overrides_n
 
 
 def _is_followed_by_a_redo(turn: Turn, after: Turn) -> bool:
-    """Whether the person had to ask again: by the decision's signals, kept without text, or by the words."""
-    words, then = turn.ask.words, after.ask.words
-    return after.ask.says_wrong or bool(words and then and is_asked_again(words, then))
+    return after.ask.kept is not None and after.ask.kept.asked_again
 
 
 def _size_meant(should_be: Tier) -> Size:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from router.past.asked_again import is_asked_again
+from router.contract.asked_again import asks_again
 from router.sessions.trajectory import BOOKKEEPING_TOOLS, is_edit
 
 _MAX_WORDS = 20_000
@@ -138,7 +138,7 @@ class SessionBuilder:
         turns = [
             replace(
                 turn,
-                was_asked_again=is_asked_again(turn.words, following.words),
+                was_asked_again=asks_again(following.words, turn.words),
                 has_switched_model=bool(turn.model and following.model and turn.model != following.model),
             )
             for turn, following in zip(self._turns, self._turns[1:], strict=False)

@@ -10,11 +10,10 @@ from router.contract.decision import Projection
 from router.contract.entry import Line
 from router.contract.opinions import Rank
 from router.contract.past import RecordedCall
-from router.contract.words import ASKED_AGAIN, SAID_WRONG, Dialect, Tier, TurnKind
+from router.contract.words import Dialect, Tier, TurnKind
 
 ASKED_FOR, _TROUBLE = "override", "trajectory"
 """The policy for the person's wishes, and the one that reacts to failing calls."""
-_SAYS_WRONG = (SAID_WRONG, ASKED_AGAIN)
 _OLD_WORDS = {"this session was asked to stay on": "session_scope", "a first line asks for": "in_band_line"}
 """Wording of overrides other than headers in older rows, which have no ranks."""
 _MAX_LOG_ODDS = 20.0
@@ -61,6 +60,8 @@ class Kept(Struct, gc=False):
     """Edits of its turn before it."""
     combining: str = ""
     """What both tiers did for the task, as `Combining.words` says it."""
+    asked_again: bool = False
+    """Whether its words say that the turn before has to be done again."""
     shadow: dict[str, float] = {}
     """Plans whose money was a shadow price, which nobody paid."""
     estimates: dict[str, _Expected] = {}
@@ -86,11 +87,6 @@ class Kept(Struct, gc=False):
         if isinstance(said.rank, Rank):
             return said.rank.name.lower()
         return said.rank or next((rank for start, rank in _OLD_WORDS.items() if said.because.startswith(start)), "header")
-
-    @property
-    def says_wrong(self) -> bool:
-        """Whether the words told the decision that the turn before went wrong on fast."""
-        return any(lean.because.startswith(_SAYS_WRONG) for _, lean in self.leans)
 
     @property
     def idea(self) -> str:
@@ -139,11 +135,6 @@ class Call(NamedTuple):
         if self.kept is None or self.line.turn_kind != TurnKind.TOOL_LOOP:
             return False
         return any(policy == _TROUBLE for policy, _ in self.kept.leans)
-
-    @property
-    def says_wrong(self) -> bool:
-        """Whether its words told the decision that the turn before went wrong on fast."""
-        return self.kept is not None and self.kept.says_wrong
 
     @property
     def words(self) -> str:

@@ -14,10 +14,9 @@ from msgspec import Struct
 from router.contract.entry import PLAN, Line
 from router.contract.past import name_hop
 from router.contract.request import Json, JsonObject
-from router.contract.words import NOBODY_SERVED, PERSONS_KINDS, Outcome, Tier, TurnKind
+from router.contract.words import BEGINS, NOBODY_SERVED, PERSONS_KINDS, Outcome, Tier, TurnKind
 from router.past.rows import Call
 
-BEGINS = (TurnKind.ASK, TurnKind.FOLLOW_UP)
 LEFT = (Outcome.ABANDONED, Outcome.INTERRUPTED)
 """The person did not want the rest: they hung up, or sent a new message."""
 WORKED = (Outcome.SERVED, Outcome.CUT_SHORT, *LEFT)

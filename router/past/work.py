@@ -6,9 +6,9 @@ from itertools import dropwhile, takewhile
 from router.contract.decision import ESTIMATE
 from router.contract.entry import FinishedWork
 from router.contract.past import RecordedCall
-from router.contract.words import NOBODY_SERVED, Outcome
+from router.contract.words import BEGINS, NOBODY_SERVED, Outcome
 from router.past.rows import read_call
-from router.past.turns import BEGINS, Turn, read_turns, with_following
+from router.past.turns import Turn, read_turns, with_following
 from router.past.worth import Account, Redone, spend
 from router.stores.sqlite.past import SqliteEntryReader
 

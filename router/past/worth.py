@@ -15,10 +15,9 @@ from typing import NamedTuple
 from router.contract.entry import Line
 from router.contract.past import SpentCall, TurnWorth, WorthSums
 from router.contract.request import JsonObject
-from router.contract.words import Outcome, Tier, TurnKind, Word
-from router.past.asked_again import is_asked_again
+from router.contract.words import BEGINS, Outcome, Tier, TurnKind, Word
 from router.past.rows import ASKED_FOR, Kept, read_kept
-from router.past.turns import BEGINS, RACE, WORKED, lacks_cost
+from router.past.turns import RACE, WORKED, lacks_cost
 
 MAX_SESSIONS = 10_000
 """Sessions whose last turn is remembered, to hear that it was redone."""
@@ -365,7 +364,7 @@ class Account:
             return
         if before.is_chosen and not turn.is_chosen and turn.decided == Tier.DEEP:
             before.sign = Redone.ASKED_FOR_DEEP
-        elif kept.says_wrong or (before.words and turn.words and is_asked_again(before.words, turn.words)):
+        elif kept.asked_again:
             before.sign = Redone.ASKED_AGAIN
 
     def _hear_move(self, turn: Turn, call: SpentCall) -> None:

@@ -27,7 +27,6 @@ _WORD = re.compile(r"\w+")
 _NUMBER = re.compile(r"(?<![\w./`#:-])(?<!\d,)(\d{1,3}(?:[.,]\d{3})+|\d{1,6})(?![.:/%`\d]\d?|,\d|[a-zA-Z%])")
 _MAX_NUMBER = 100_000
 _YEARS = range(1990, 2031)
-_PARTS = ",、，;；+"
 _QUESTION_MARKS = ("?", "？", "؟")
 
 
@@ -42,7 +41,6 @@ def read_offer(said: str, reply: str) -> Offer:
     text = " ".join(chosen)
     return Offer(
         features=fold_places(read_features.__wrapped__(text)),
-        parts=len(chosen) + sum(map(text.count, _PARTS)),
         number=_find_number(text),
         is_question=said.rstrip().endswith(_QUESTION_MARKS),
     )

@@ -27,13 +27,12 @@ from router.contract.facts import (
 from router.contract.request import RequestView
 from router.contract.signals import Turn
 from router.contract.usage import Usage
-from router.contract.words import NOBODY_SERVED, Outcome, TurnKind
+from router.contract.words import NOBODY_SERVED, Outcome
 from router.dialects.headers import because_served
 from router.settle.kept import keep_decision
 
 _MAX_TEXT_BYTES = 1 << 20
 _MAX_MESSAGE = 400
-_BEGINS = (TurnKind.ASK, TurnKind.FOLLOW_UP)
 
 _WAITS = frozenset({Queued, QuestionEnded})
 _encode = msgspec.json.Encoder().encode

@@ -12,12 +12,14 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from router.contract.asked_again import asks_again
 from router.contract.combine import LookEnd
 from router.contract.decision import Decision, Projection, Redo, Weighing
 from router.contract.entry import COLUMNS
 from router.contract.opinions import Insist, Lean, Opinions, RuleOut, Skipped
 from router.contract.request import JsonObject
-from router.contract.words import Tier
+from router.contract.signals import Turn
+from router.contract.words import BEGINS, Tier
 from router.decide.estimate import weighing_of
 from router.decide.explain import explain_combined, explain_opinions, explain_range, explain_weighing
 
@@ -88,6 +90,8 @@ class KeptDecision(Struct, frozen=True, omit_defaults=True):
     """What the request lost."""
     queued: tuple[tuple[str, float], ...] = ()
     """Targets without room, and seconds waited."""
+    asked_again: bool = False
+    """The words say that the turn before has to be done again."""
 
 
 _facts_of = attrgetter(
@@ -128,8 +132,15 @@ def keep_decision(
         decision.turn.person_text if keeps_text else None,
         dropped,
         queued,
+        _is_asked_again(decision.turn),
     )
     return _encode(kept).decode()
+
+
+def _is_asked_again(turn: Turn) -> bool:
+    """Whether a person's new words are about the turn before. Known only now: the ledger keeps no text."""
+    last, words = turn.history.last, turn.person_text
+    return bool(last and words) and turn.kind in BEGINS and asks_again(words or "", last[-1].words)
 
 
 def explain_row(values: tuple[object, ...]) -> JsonObject | None:

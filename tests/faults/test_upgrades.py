@@ -28,6 +28,9 @@ RELEASES = ("03037ad", "33b63fec")
 FILES = {"tandem.db": LEDGER, "responses.db": RESPONSES, "jobs.db": JOBS}
 MANY = {"tandem.db": ("entries", 600), "responses.db": ("transcripts", 600), "jobs.db": ("jobs", 300)}
 """How often the rows of a table are copied, for files of some megabytes."""
+DROPPED = ("upkeep", "places")
+KEPT_OF_MARKS = ("request_id", "at", "should_be")
+"""Everything else of `misjudged` went with `places`: both held hashes of words."""
 KILLS = 1
 SMALL_DISK = ("unshare", "--map-root-user", "--mount")
 TICKING = """
@@ -81,8 +84,9 @@ def hash_rows(file: Path, columns: dict[str, list[str]]) -> dict[str, str]:
 def columns_of(file: Path) -> dict[str, list[str]]:
     with contextlib.closing(sqlite3.connect(file)) as database:
         tables = database.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'").fetchall()
-        named = {table: f"SELECT name FROM pragma_table_info('{table}')" for (table,) in tables if table != "upkeep"}
-        return {table: [name for (name,) in database.execute(query)] for table, query in named.items()}
+        named = {table: f"SELECT name FROM pragma_table_info('{table}')" for (table,) in tables if table not in DROPPED}
+        found = {table: [name for (name,) in database.execute(query)] for table, query in named.items()}
+    return {table: [name for name in names if table != "misjudged" or name in KEPT_OF_MARKS] for table, names in found.items()}
 
 
 def copy_rows(file: Path, table: str, count: int) -> None:

@@ -16,9 +16,9 @@ from router.contract.words import Preference
 from tests.lab import score
 from tests.lab.bars import Figure, explaining, judge_seen, judge_unseen, list_figures
 from tests.lab.explanations import explain_drawn
-from tests.lab.figures import Judged, count_heard, measure, split_by_set
+from tests.lab.figures import Judged, measure, split_by_set
 from tests.lab.functions import make_functions
-from tests.lab.items import Row, load_replies, load_rows, load_said
+from tests.lab.items import Row, load_replies, load_rows
 from tests.lab.labelled import BadData
 from tests.lab.libraries import CannotFit
 from tests.lab.train import fingerprint_of, fit
@@ -36,22 +36,9 @@ _MAX_OVERLAP = 0.01
 def shipped_data(folder: Path) -> list[Path]:
     """The files that the shipped weights are fitted to, in order."""
     asks = [folder / "asks" / f"{name}.jsonl" for name in "abcdefg"]
-    own = [HERE / f"{name}.jsonl" for name in ("first-things", "shapes", "follow-ups", "corrections")]
-    return [
-        *asks,
-        *own,
-        *(
-            folder / name
-            for name in (
-                "meaning.jsonl",
-                "more/labels.jsonl",
-                "train.jsonl",
-                "complaints.jsonl",
-                "offers.jsonl",
-                "remarks.jsonl",
-            )
-        ),
-    ]
+    own = [HERE / f"{name}.jsonl" for name in ("first-things", "shapes", "follow-ups")]
+    labelled = ("meaning.jsonl", "more/labels.jsonl", "train.jsonl", "offers.jsonl", "remarks.jsonl")
+    return [*asks, *own, *(folder / name for name in labelled)]
 
 
 def main(given: Sequence[str] | None = None) -> int:
@@ -98,16 +85,13 @@ def build_parser() -> argparse.ArgumentParser:
 def _train(arguments: argparse.Namespace) -> int:
     """Fit, show how well the weights do on unseen data, write them, and compare them with the shipped ones."""
     data = arguments.data or shipped_data(SHARED_DATA)
-    rows, remarks, replies = load_rows(data), load_said(data), load_replies(data)
+    rows, replies = load_rows(data), load_replies(data)
     judges = _read_judges(arguments.dev, rows) if arguments.dev else []
     if len({row.group for row in rows if row.item.is_clear}) < 2:
         raise CannotFit("too little data: items of at least two groups are needed (repositories, or fifty asks)")
-    fitted = fit(rows, remarks, replies, fingerprint_of(data), say)
+    fitted = fit(rows, replies, fingerprint_of(data), say)
     say(f"\nthe weights alone, fast below a score of {_FAST_BELOW}; each group is judged by weights fitted without it")
     _print_sets({name: [("", judged)] for name, judged in split_by_set(_judge(rows, fitted.odds)).items()})
-    if remarks:
-        heard = count_heard([said.remark for said in remarks], fitted.are_heard)
-        say(f"complaints: {cell(heard.catch)} of {heard.bad} heard, false alarm in {cell(heard.false_alarm)} of {heard.fine}")
     if judges:
         _compare(read_weights(fitted.content), judges)
     arguments.out.parent.mkdir(exist_ok=True)
@@ -118,7 +102,7 @@ def _train(arguments: argparse.Namespace) -> int:
 
 def _show_bars(_: argparse.Namespace) -> int:
     data = shipped_data(SHARED_DATA)
-    rows, remarks, replies = load_rows(data), load_said(data), load_replies(data)
+    rows, replies = load_rows(data), load_replies(data)
     with explaining(SHIPPED_WEIGHTS.read_bytes()) as explain:
         wordings = [*judge_seen(explain, rows, make_functions())]
     print(
@@ -128,7 +112,7 @@ def _show_bars(_: argparse.Namespace) -> int:
             )
         )
     )
-    _print_figures(list_figures(rows, remarks, replies, judge_unseen(rows, remarks, replies, say)))
+    _print_figures(list_figures(rows, replies, judge_unseen(rows, replies, say)))
     return 0
 
 

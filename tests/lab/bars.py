@@ -19,12 +19,11 @@ import orjson
 from router.config.load import default_text, load_config
 from router.contract.exchange import Arrival
 from router.contract.request import Json, JsonObject
-from router.contract.words import DEFAULT_DIALECT, SAID_WRONG, Operation, Tier
-from router.dialects.fields import as_list, as_object, as_text
+from router.contract.words import DEFAULT_DIALECT, Operation, Tier
 from router.wiring.build import build_house, known_names
 from tests.lab.figures import auroc
-from tests.lab.items import Reply, Row, Said, load_items
-from tests.lab.labelled import ASKS, MEANING, Item, chat_body
+from tests.lab.items import Reply, Row, load_items
+from tests.lab.labelled import ASKS, MEANING, chat_body
 from tests.lab.train import Report, divide, fit
 
 _PARTS = 4
@@ -42,8 +41,8 @@ FIRST_LINES = (
     "Complete this code:", "Complete the following Python function:", "Write the missing body of this function", "Finish it:",
     "Could you fill in this function?", "Implement this function so that its docstring holds.", "complete", "The code below is unfinished. Finish it.",
 )  # fmt: skip
-Told = tuple[float, bool, bool]
-"""Score, whether fast was chosen, whether a complaint was heard."""
+Told = tuple[float, bool]
+"""Score, and whether fast was chosen."""
 Explain = Callable[[JsonObject], Told]
 
 
@@ -56,12 +55,6 @@ class Verdict(NamedTuple):
     @property
     def is_right(self) -> bool:
         return self.is_fast is not self.is_long
-
-
-class Heard(NamedTuple):
-    group: str
-    is_bad: bool
-    is_heard: bool
 
 
 class Grouped(Protocol):
@@ -96,7 +89,7 @@ def explaining(content: bytes) -> Iterator[Explain]:
                 def explain(body: JsonObject) -> Told:
                     arrival = Arrival("req_lab", DEFAULT_DIALECT, Operation.CREATE, {}, orjson.dumps(body))
                     told = runner.run(house.explain(arrival))
-                    return float(str(told["score"])), told["tier"] == Tier.FAST, is_heard(told)
+                    return float(str(told["score"])), told["tier"] == Tier.FAST
 
                 yield explain
         finally:
@@ -109,44 +102,19 @@ def reply_body(reply: Reply) -> JsonObject:
     return {"model": "auto", "messages": [*messages, {"role": "user", "content": reply.text}]}
 
 
-def is_heard(told: JsonObject) -> bool:
-    evidence = map(as_object, as_list(told.get("evidence")))
-    return any(said.get("kind") == "lean" and as_text(said.get("because")).startswith(SAID_WRONG) for said in evidence)
-
-
-def remark_body(said: Said) -> JsonObject:
-    remark = said.remark
-    item = Item(
-        "",
-        "",
-        remark.says,
-        False,
-        True,
-        has_tools=True,
-        prior_turns=1,
-        calls=(said.calls,),
-        edits=(said.edits,),
-        previous=remark.asked,
-    )
-    return chat_body(item)
-
-
 class Judged(NamedTuple):
     rows: dict[int, Told]
     replies: dict[int, Told]
-    remarks: dict[int, Told]
 
 
-def judge_unseen(rows: Sequence[Row], remarks: Sequence[Said], replies: Sequence[Reply], report: Report) -> Judged:
+def judge_unseen(rows: Sequence[Row], replies: Sequence[Reply], report: Report) -> Judged:
     """Everything that is to be judged, each by weights fitted without its group."""
-    folds = divide([each.group for each in (*rows, *remarks, *replies)], _PARTS)
-    of_rows, rest = folds[: len(rows)], folds[len(rows) :]
-    of_remarks, of_replies = rest[: len(remarks)], rest[len(remarks) :]
-    found = Judged({}, {}, {})
+    folds = divide([each.group for each in (*rows, *replies)], _PARTS)
+    of_rows, of_replies = folds[: len(rows)], folds[len(rows) :]
+    found = Judged({}, {})
     for part in range(_PARTS):
         fitted = fit(
             [row for row, own in zip(rows, of_rows, strict=True) if own != part],
-            [said for said, own in zip(remarks, of_remarks, strict=True) if own != part],
             [reply for reply, own in zip(replies, of_replies, strict=True) if own != part],
             "",
             report,
@@ -155,9 +123,6 @@ def judge_unseen(rows: Sequence[Row], remarks: Sequence[Said], replies: Sequence
             for index, row in enumerate(rows):
                 if of_rows[index] == part and row.item.is_clear and (row.kind in (ASKS, MEANING) or row.is_project):
                     found.rows[index] = explain(chat_body(row.item))
-            for index, said in enumerate(remarks):
-                if of_remarks[index] == part and said.remark.asked:
-                    found.remarks[index] = explain(remark_body(said))
             for index, reply in enumerate(replies):
                 if of_replies[index] == part and reply.said and reply.is_long is not None:
                     found.replies[index] = explain(reply_body(reply))
@@ -197,9 +162,9 @@ def judge_seen(explain: Explain, rows: Sequence[Row], functions: Sequence[str]) 
         )
 
 
-def list_figures(rows: Sequence[Row], remarks: Sequence[Said], replies: Sequence[Reply], found: Judged) -> Iterator[Figure]:
+def list_figures(rows: Sequence[Row], replies: Sequence[Reply], found: Judged) -> Iterator[Figure]:
     sets: dict[str, list[Verdict]] = defaultdict(list)
-    for index, (score, is_fast, _) in found.rows.items():
+    for index, (score, is_fast) in found.rows.items():
         row = rows[index]
         name = "projects, unseen" if row.is_project else row.item.set_name
         sets[name].append(Verdict(row.group, row.item.is_long, score, is_fast))
@@ -215,10 +180,6 @@ def list_figures(rows: Sequence[Row], remarks: Sequence[Said], replies: Sequence
     ):
         verdicts = [Verdict(reply.group, bool(reply.is_long), told[0], told[1]) for reply, told in kept]
         yield estimate(f"{name}: right", verdicts, lambda some: _share([one.is_right for one in some]))
-    heard = [Heard(remarks[index].group, remarks[index].remark.is_complaint, told[2]) for index, told in found.remarks.items()]
-    yield estimate("complaints: heard", heard, lambda some: _share([one.is_heard for one in some if one.is_bad]))
-    yield estimate("complaints: false alarm", heard, lambda some: _share([one.is_heard for one in some if not one.is_bad]))
-    yield estimate("complaints: precision", heard, lambda some: _share([one.is_bad for one in some if one.is_heard]))
 
 
 def _figures_of(name: str, verdicts: list[Verdict]) -> Iterator[Figure]:

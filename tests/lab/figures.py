@@ -1,9 +1,9 @@
-"""How well decisions fit labelled data: tiers and complaints. None if the data cannot show a figure."""
+"""How well decisions fit labelled data: None if the data cannot show a figure."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tests.lab.labelled import Item, Remark
+from tests.lab.labelled import Item
 
 _FIRST_SETS = ("real prompts", "agent_session")
 """Shown first, since routers see these."""
@@ -71,21 +71,3 @@ def split_by_set(judged: Sequence[Judged]) -> dict[str, list[Judged]]:
 
 def _order(name: str) -> tuple[int, str]:
     return next((index for index, start in enumerate(_FIRST_SETS) if name.startswith(start)), len(_FIRST_SETS)), name
-
-
-class Heard(NamedTuple):
-    """Complaints heard, and other remarks taken for one."""
-
-    catch: float | None
-    false_alarm: float | None
-    bad: int
-    fine: int
-    caught: int
-    alarms: int
-
-
-def count_heard(remarks: Sequence[Remark], are_heard: Sequence[bool]) -> Heard:
-    pairs = [(remark.is_complaint, is_heard) for remark, is_heard in zip(remarks, are_heard, strict=True)]
-    caught, alarms = pairs.count((True, True)), pairs.count((False, True))
-    bad, fine = caught + pairs.count((True, False)), alarms + pairs.count((False, False))
-    return Heard(share(caught, bad), share(alarms, fine), bad, fine, caught, alarms)

@@ -14,13 +14,13 @@ from router.dialects.requests import read_request
 from router.sense.features import read_features
 from router.sessions.turns import read_turn
 from tests.lab import labelled
-from tests.lab.labelled import ASKS, MEANING, Item, Remark, arrival_of, label, load_lines, number_of, read_remark
+from tests.lab.labelled import ASKS, MEANING, Item, arrival_of, label, load_lines, number_of
 from tests.lab.wraps import head_code, wrap
 
 VAGUE, DECLINED = "vague", "declined"
 """Kinds, and labels, of words that only point back at the last turn, and of those that turn an offer down."""
-_BLOCK_ITEMS, _REMARKS_IN_BLOCK = 50, 12
-"""How many asks, and remarks, stay together when data is divided: neighbours are often about one thing, or of one session."""
+_BLOCK_ITEMS = 50
+"""How many asks stay together when data is divided: neighbours are often about one thing."""
 _MAX_WEIGHT = 100.0
 _COMMON = 250
 """Rows in which a word must occur to be read in a public issue. With 5, 90 % of the issues of fitted projects went to deep and
@@ -65,16 +65,6 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """A remark, its group, and what the turn before it took."""
-
-    remark: Remark
-    group: str
-    calls: int = 1
-    edits: int = 1
-
-
-@dataclass(frozen=True, slots=True)
 class Reply:
     """What a person said after a turn, with what came before it: an answer to an offer, or a remark."""
 
@@ -100,11 +90,6 @@ class Reply:
 def load_rows(paths: Iterable[Path]) -> list[Row]:
     """All items with words, measured by the road's own code. Raises `BadData`."""
     return [row for path in paths for row in load_lines(path, partial(_read_row, path)) if row is not None]
-
-
-def load_said(paths: Iterable[Path]) -> list[Said]:
-    """All remarks. Raises `BadData`."""
-    return [said for path in paths for said in load_lines(path, partial(_read_said, path)) if said is not None]
 
 
 def load_replies(paths: Iterable[Path]) -> list[Reply]:
@@ -152,7 +137,7 @@ def _count(value: Json) -> int:
 
 
 def _read_row(path: Path, found: JsonObject, line: int) -> Row | None:
-    if found.keys() & {"says", "reply", "remark"}:
+    if found.keys() & {"reply", "remark"}:
         return None
     if (kind := str(found.get("label"))) in (VAGUE, DECLINED):
         item = Item(kind, path.stem, str(found["text"]), False, True, kind=kind)
@@ -211,16 +196,6 @@ def _read_reply(found: JsonObject, _: int) -> Reply | None:
     return Reply(str(found["reply"]), str(found["before"]), str(found["assistant"]), is_long, accepts, str(found["lang"]))
 
 
-def _read_said(path: Path, found: JsonObject, line: int) -> Said | None:
-    if "remark" in found:
-        sure = found["complaint"] in ("yes", "no")
-        return Said(Remark(str(found["remark"]), "", found["complaint"] == "yes"), f"reply {found['before']}") if sure else None
-    if "says" not in found:
-        return None
-    group = str(found["repo"]) if "repo" in found else f"{path.stem} {line // _REMARKS_IN_BLOCK}"
-    return Said(read_remark(found, line), group, _count(found.get("calls")), _count(found.get("edits")))
-
-
 __all__ = [
     "ASKS",
     "DECLINED",
@@ -228,11 +203,9 @@ __all__ = [
     "VAGUE",
     "Reply",
     "Row",
-    "Said",
     "load_items",
     "load_replies",
     "load_rows",
-    "load_said",
     "mask_names",
     "row_of",
     "widen",

@@ -1,4 +1,4 @@
-"""Labelled data as JSON lines: turns, and remarks after a turn.
+"""Labelled data as JSON lines of turns.
 
 Fields identify a line about turns: recorded turn (`prompt`), ask (`text`), commit (`words`), second label for a turn in another
 file (`id` and `file`).
@@ -64,15 +64,6 @@ class Item:
         if self.kind == MEANING:
             return "real prompts: later turns" if self.prior_turns else "real prompts: first turns"
         return self.kind or self.source
-
-
-@dataclass(frozen=True, slots=True)
-class Remark:
-    """A person's remark after a turn, and whether it complains."""
-
-    says: str
-    asked: str
-    is_complaint: bool
 
 
 def load_items(paths: Iterable[Path]) -> list[Item]:
@@ -193,13 +184,6 @@ def _read_commit(found: JsonObject) -> Item:
     is_clear = found.get("band", "clear") == "clear" and found["label"] != "unclear"
     repo, name = str(found.get("repo", "unknown")), str(found.get("id", ""))
     return Item(COMMITS, repo, _text(found, "words"), found["label"] == "long", is_clear, id=name, kind=COMMITS)
-
-
-def read_remark(found: JsonObject, _: int) -> Remark:
-    says, label = found["says"], found["label"]
-    if not isinstance(says, str) or label not in ("bad", "fine"):
-        raise ValueError('says must be text, and label must be "bad" or "fine"')
-    return Remark(says, str(found.get("asked", "")), label == "bad")
 
 
 def _text(found: JsonObject, name: str) -> str:

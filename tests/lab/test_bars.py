@@ -9,7 +9,6 @@ from tests.lab.bars import (
     ASKED_AS,
     FIRST_LINES,
     FORMS,
-    Heard,
     Judged,
     Verdict,
     explaining,
@@ -113,13 +112,11 @@ def test_an_offer_that_is_declined_is_quick(explain, reply):
 
 
 def test_figures_come_with_the_range_of_resampled_groups():
-    found = Judged({}, {0: (0.9, False, False), 1: (0.1, True, False)}, {})
+    found = Judged({}, {0: (0.9, False), 1: (0.1, True)})
     replies = [Reply("yes", "a", "Shall I?", True, True, "en"), Reply("no", "b", "Shall I?", True, False, "en")]
 
-    figures = {one.name: one for one in list_figures([], [], replies, found)}
+    figures = {one.name: one for one in list_figures([], replies, found)}
 
     assert figures["replies to offers: right"].value == 0.5
     assert (figures["replies to offers: right"].low, figures["replies to offers: right"].high) == (0.0, 1.0)
-    assert figures["complaints: heard"].count == 0
     assert Verdict("g", True, 0.9, False).is_right
-    assert not Heard("g", True, False).is_heard

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.lab.figures import Judged, auroc, count_heard, measure, split_by_set
-from tests.lab.labelled import Item, Remark
+from tests.lab.figures import Judged, auroc, measure, split_by_set
+from tests.lab.labelled import Item
 
 
 def judged(is_long: bool, score: float, is_fast: bool, source: str = "s") -> Judged:
@@ -41,10 +41,3 @@ def test_real_prompts_come_first_then_sessions_then_other_sets_and_all_of_them_l
     assert list(split_by_set(entries)) == [*sorted(names[3:]), "agent_session_x", "a_book", "quiz", "all"]
     assert list(split_by_set(entries[:1])) == ["a_book"]
     assert split_by_set([]) == {}
-
-
-def test_what_was_heard_is_counted_apart_for_complaints_and_other_remarks():
-    said = [Remark("still red", "", True), Remark("no", "", True), Remark("thanks", "", False)]
-
-    assert count_heard(said, [True, False, True]) == (0.5, 1.0, 2, 1, 1, 1)
-    assert count_heard([], []) == (None, None, 0, 0, 0, 0)

@@ -14,16 +14,14 @@ from tests.lab.items import (
     VAGUE,
     Reply,
     Row,
-    Said,
     load_items,
     load_replies,
     load_rows,
-    load_said,
     mask_names,
     row_of,
     widen,
 )
-from tests.lab.labelled import ASKS, COMMITS, MEANING, Item, Remark
+from tests.lab.labelled import ASKS, COMMITS, MEANING, Item
 from tests.lab.libraries import CannotFit
 from tests.lab.train import Fitted, fingerprint_of
 from tests.lab.train import fit as fit_all
@@ -40,7 +38,7 @@ LONG = (
 
 
 def fit(rows, name, report) -> Fitted:
-    return fit_all(rows, [], [], name, report)
+    return fit_all(rows, [], name, report)
 
 
 def score_out_of_fold(rows, report) -> list[float]:
@@ -132,24 +130,6 @@ def test_words_that_were_not_fitted_are_told_apart_by_those_that_were(fitted):
     assert weights.read_size(quick, is_later=False) < -0.5
 
 
-def test_complaints_are_told_from_other_remarks(rows):
-    said = [("still broken {}", True), ("same error in {}", True), ("thanks, {} works", False), ("now add {}", False)] * 8
-    remarks = [Said(Remark(text.format(f"part{n}"), "fix it", bad), f"g{n % 3}") for n, (text, bad) in enumerate(said)]
-
-    fitted = fit_all(rows, remarks, [], "abc", lambda _: None)
-    weights = read_weights(fitted.content)
-
-    assert fitted.are_heard == [each.remark.is_complaint for each in remarks]
-    assert weights.read_complaint(read_one("still broken again").features) > 0
-    assert weights.read_complaint(read_one("thanks").features) == 0
-
-
-def test_without_remarks_no_complaint_is_ever_heard(fitted):
-    weights = read_weights(fitted.content)
-
-    assert weights.wrong.read(read_one("still broken").features) < weights.wrong_above
-
-
 def test_words_that_point_back_are_told_from_asks(rows):
     vague = [Item(VAGUE, VAGUE, text, False, True, kind=VAGUE) for text in ("go on", "do it", "yes", "the second one")]
     weights = read_weights(fit([*rows, *read_rows(vague)], "abc", lambda _: None).content)
@@ -161,11 +141,11 @@ def test_what_is_offered_decides_where_a_reply_points_back(rows):
     offers = [(f"I could {text.format(f'part{n}')}. Shall I?", text in LONG) for n, text in enumerate((*QUICK, *LONG) * 6)]
     replies = [Reply("yes", f"ask {n}", said, is_long, True) for n, (said, is_long) in enumerate(offers)]
     vague = [Item(VAGUE, VAGUE, text, False, True, kind=VAGUE) for text in ("go on", "do it", "yes", "the second one")]
-    weights = read_weights(fit_all([*rows, *read_rows(vague)], [], replies, "abc", lambda _: None).content)
+    weights = read_weights(fit_all([*rows, *read_rows(vague)], replies, "abc", lambda _: None).content)
     yes = read_one("yes").features
 
     small, big = (
-        weights.turn.read(weights.read_values(yes, 0.0, 1.0, read_offer(f"I could {what}. Shall I?", "yes")))
+        weights.turn.read(weights.read_values(yes, 1.0, read_offer(f"I could {what}. Shall I?", "yes")))
         for what in ("fix the typo in it", "implement the importer from scratch with tests")
     )
 
@@ -203,7 +183,6 @@ def test_the_file_says_what_it_was_fitted_to(fitted):
         "data": "abc",
         "items": 40,
         "kinds": {"agent_session_x": 20, "asks: first asks with tools": 20},
-        "remarks": 0,
         "replies": 0,
     }
 
@@ -263,7 +242,7 @@ def test_rows_of_which_only_one_label_counts_cannot_be_fitted():
         fit(read_rows([*turns, *meant_quick]), "x", lambda _: None)
 
 
-def test_lines_are_read_with_groups_and_weights_and_remarks_apart(tmp_path):
+def test_lines_are_read_with_groups_and_weights(tmp_path):
     path = tmp_path / "data.jsonl"
     asks = "".join(f'{{"id": "a{number}", "text": "rename it", "label": "quick"}}\n' for number in (1, 49, 50))
     path.write_text(
@@ -272,7 +251,7 @@ def test_lines_are_read_with_groups_and_weights_and_remarks_apart(tmp_path):
         '{"says": "still red", "label": "bad"}\n{"says": "thanks", "label": "fine", "repo": "r"}\n'
     )
 
-    rows, said = load_rows([path]), load_said([path])
+    rows = load_rows([path])
 
     assert [(row.kind, row.group, row.weight, row.label) for row in rows] == [
         (ASKS, "data 0", 1.0, 0.0),
@@ -283,7 +262,6 @@ def test_lines_are_read_with_groups_and_weights_and_remarks_apart(tmp_path):
         ("", "r", 1.0, 1.0),
     ]
     assert [row.is_session for row in rows] == [False] * 5 + [True]
-    assert [(each.remark.is_complaint, each.group) for each in said] == [(True, "data 0"), (False, "r")]
 
 
 def test_replies_and_remarks_are_read_with_what_came_before(tmp_path):
@@ -296,9 +274,6 @@ def test_replies_and_remarks_are_read_with_what_came_before(tmp_path):
     assert load_replies([path]) == [
         Reply("yes", "b", "Shall I?", True, True, "en"),
         Reply("still red", "c", "", None, None, "en"),
-    ]
-    assert [(each.remark.says, each.remark.is_complaint, each.group) for each in load_said([path])] == [
-        ("still red", True, "reply c")
     ]
 
 
@@ -329,7 +304,7 @@ def test_finished_work_is_read_as_less_than_the_same_work_offered(rows):
         Reply("yes", f"ask {n}", f"I could {text.format(n)}.", text in LONG, True) for n, text in enumerate((*QUICK, *LONG) * 6)
     ]
     rows = [replace(row, lang="en") for row in rows]
-    weights = read_weights(fit_all(rows, [], replies, "abc", lambda _: None).content)
+    weights = read_weights(fit_all(rows, replies, "abc", lambda _: None).content)
 
     offered, reported = (
         weights.offer.read(read_offer(said.format("migrate the importer to the new framework"), "yes").features)

@@ -2,8 +2,7 @@
 
 `words` reads how large a task is, and is fitted to everything; `real` reads the same, and is fitted to real prompts alone.
 How much the second counts next to the first is set here, apart for first and for later turns, and their sum is brought to
-honest odds on real prompts that were not fitted. `wrong` tells complaints about the last turn from everything else that
-people say after one, and `vague` tells words that only point back at it.
+honest odds on real prompts that were not fitted. `vague` tells words that only point back at the last turn.
 """
 
 import hashlib
@@ -20,7 +19,7 @@ from router.contract.request import JsonObject
 from router.dialects.fields import as_object
 from router.sense.features import read_features
 from router.sense.offers import read_offer
-from tests.lab.items import DECLINED, VAGUE, Reply, Row, Said, mask_names, widen
+from tests.lab.items import DECLINED, VAGUE, Reply, Row, mask_names, widen
 from tests.lab.labelled import ASKS, COMMITS, MEANING
 from tests.lab.libraries import CannotFit, load_libraries
 from tests.lab.turns import fit_sum
@@ -44,9 +43,6 @@ written asks and a quarter of the real prompts, and without it how a text sounds
 _FIRST_SHARE, _LATER_SHARE = 0.2, 0.4
 """How much the reader of real prompts counts next to the other one. More ranks real prompts better and written asks worse:
 decisions/0030."""
-_COMPLAINT_WEIGHT, _ASK_REMARK_WEIGHT, _ASKS_AS_REMARKS = 3.0, 0.3, 1_500
-"""What a complaint counts next to other remarks, and an ask, which is never a complaint; about this many asks are enough."""
-_FALSE_ALARM = 0.03
 _OFFER_WEIGHT, _ASK_AS_OFFER_WEIGHT, _REPORT_WEIGHT, _ANSWER_WEIGHT = 4.0, 0.2, 0.1, 2.0
 """What an offer counts, a written ask and a report next to it, and an answer to an offer next to a phrase that points back."""
 _ASK_AGAINST_VAGUE = 2.0
@@ -67,8 +63,6 @@ class Fitted:
 
     content: bytes
     odds: list[float]
-    are_heard: list[bool]
-    """Which remarks are heard as complaints, likewise."""
 
 
 def fingerprint_of(paths: Sequence[Path]) -> str:
@@ -79,56 +73,49 @@ def fingerprint_of(paths: Sequence[Path]) -> str:
     return digest.hexdigest()
 
 
-def fit(rows: Sequence[Row], remarks: Sequence[Said], replies: Sequence[Reply], fingerprint: str, report: Report) -> Fitted:
-    """Fit all four readers and the sum. The same data always gives the same bytes. Raises `CannotFit`."""
+def fit(rows: Sequence[Row], replies: Sequence[Reply], fingerprint: str, report: Report) -> Fitted:
+    """Fit all readers and the sum. The same data always gives the same bytes. Raises `CannotFit`."""
     count, rows = len(rows), mask_names([*rows, *widen(rows)])
     weights = weigh_rows(rows)
     if len({row.label for row, weight in zip(rows, weights, strict=True) if weight}) < 2:
         raise CannotFit("too little data: both quick and long items that count are needed")
-    report(f"words: fitting to {len(rows)} items, {len(remarks)} remarks and {len(replies)} replies")
-    folds = _Folds(rows, remarks, replies)
+    report(f"words: fitting to {len(rows)} items and {len(replies)} replies")
+    folds = _Folds(rows, replies)
     parts = [_fit_readers(*folds.without(fold, weights)) for fold in range(FOLDS)]
     odds = [parts[fold].read_sizes(row.features) for fold, row in zip(folds.rows, rows, strict=True)]
-    said = [
-        parts[fold].wrong.read(read_features.__wrapped__(one.remark.says))
-        for fold, one in zip(folds.remarks, remarks, strict=True)
-    ]
-    line, wrong_above = _find_line(rows, odds), _find_threshold(remarks, said)
+    line = _find_line(rows, odds)
     report(f"words: {line[0]:.3f} × sum {line[1]:+.3f}")
-    turn = fit_sum(rows, replies, (folds.rows, folds.replies), [read_weights(part.write(line, wrong_above)) for part in parts])
+    turn = fit_sum(rows, replies, (folds.rows, folds.replies), [read_weights(part.write(line)) for part in parts])
     report("later turns: " + ", ".join(f"{name} {value:+.2f}" for name, value in as_object(turn["columns"]).items()))
     header: JsonObject = {
         "trained_on": {
             "data": fingerprint,
             "items": count,
             "kinds": dict(sorted(Counter(row.item.set_name for row in rows[:count]).items())),
-            "remarks": len(remarks),
             "replies": len(replies),
         },
     }
-    content = _fit_readers(rows, weights, remarks, replies).write(line, wrong_above, turn, header)
+    content = _fit_readers(rows, weights, replies).write(line, turn, header)
     slope, start = line
     blended = [start + slope * _add_up(row, pair) for row, pair in zip(rows, odds, strict=True)]
-    return Fitted(content, blended[:count], [value > wrong_above for value in said])
+    return Fitted(content, blended[:count])
 
 
 class _Folds:
-    """A fold for each row, remark and reply: all of a group in one."""
+    """A fold for each row and reply: all of a group in one."""
 
-    def __init__(self, rows: Sequence[Row], remarks: Sequence[Said], replies: Sequence[Reply]) -> None:
-        self._all = rows, remarks, replies
-        folds = divide([each.group for each in (*rows, *remarks, *replies)])
-        self.rows, self.remarks = folds[: len(rows)], folds[len(rows) : len(rows) + len(remarks)]
-        self.replies = folds[len(rows) + len(remarks) :]
+    def __init__(self, rows: Sequence[Row], replies: Sequence[Reply]) -> None:
+        self._all = rows, replies
+        folds = divide([each.group for each in (*rows, *replies)])
+        self.rows, self.replies = folds[: len(rows)], folds[len(rows) :]
 
-    def without(self, fold: int, weights: Sequence[float]) -> "tuple[Sequence[Row], list[float], list[Said], list[Reply]]":
+    def without(self, fold: int, weights: Sequence[float]) -> "tuple[Sequence[Row], list[float], list[Reply]]":
         """Everything but a fold. Its rows stay, and count nothing."""
-        rows, remarks, replies = self._all
+        rows, replies = self._all
         kept = [0.0 if own == fold else weight for own, weight in zip(self.rows, weights, strict=True)]
         return (
             rows,
             kept,
-            [one for own, one in zip(self.remarks, remarks, strict=True) if own != fold],
             [one for own, one in zip(self.replies, replies, strict=True) if own != fold],
         )
 
@@ -137,28 +124,24 @@ class _Folds:
 class _Readers:
     words: "_Reader"
     real: "_Reader"
-    wrong: "_Reader"
     vague: "_Reader"
     offer: "_Reader"
 
     def read_sizes(self, features: Features) -> tuple[float, float]:
         return self.words.read(features), self.real.read(features)
 
-    def write(
-        self, line: tuple[float, float], wrong_above: float, turn: JsonObject = _NO_SUM, header: JsonObject = _NO_HEADER
-    ) -> bytes:
+    def write(self, line: tuple[float, float], turn: JsonObject = _NO_SUM, header: JsonObject = _NO_HEADER) -> bytes:
         first, later = (self.words.plus(self.real, share).scaled(*line) for share in (_FIRST_SHARE, _LATER_SHARE))
-        readers = {"first": first, "later": later, "wrong": self.wrong, "vague": self.vague, "offer": self.offer}
+        readers = {"first": first, "later": later, "vague": self.vague, "offer": self.offer}
         tables = {name: reader.named(TABLES[name]) for name, reader in readers.items()}
-        return write_weights({"turn": turn, "wrong_above": wrong_above, **header}, tables)
+        return write_weights({"turn": turn, **header}, tables)
 
 
-def _fit_readers(rows: Sequence[Row], weights: Sequence[float], remarks: Sequence[Said], replies: Sequence[Reply]) -> _Readers:
+def _fit_readers(rows: Sequence[Row], weights: Sequence[float], replies: Sequence[Reply]) -> _Readers:
     seen = [row for row, weight in zip(rows, weights, strict=True) if weight or row.kind in (VAGUE, DECLINED)]
     return _Readers(
         _fit_words(rows, weights),
         _fit_real(rows, weights),
-        _fit_wrong(seen, remarks),
         _fit_vague(seen, replies),
         _fit_offer(seen, replies),
     )
@@ -239,31 +222,6 @@ def _fit_offer(rows: Sequence[Row], replies: Sequence[Reply]) -> _Reader:
     reports = [fold_places(read_features.__wrapped__(text)) for text in done]
     weights = [_OFFER_WEIGHT] * len(taken) + [_ASK_AS_OFFER_WEIGHT] * len(asks) + [_REPORT_WEIGHT] * len(done)
     return _fit([*offered, *(fold_places(row.features) for row in asks), *reports], [*labels, *([0.0] * len(done))], weights)
-
-
-def _fit_wrong(rows: Sequence[Row], remarks: Sequence[Said]) -> _Reader:
-    """To what people said after a turn. Asks and words that point back are no complaints."""
-    labels = [float(said.remark.is_complaint) for said in remarks]
-    if len(set(labels)) < 2:
-        return _NOTHING
-    asks = [row for row in rows if row.kind == ASKS and row.item.is_clear]
-    some = asks[:: max(1, len(asks) // _ASKS_AS_REMARKS)]
-    heavy = [row for row in rows if row.kind == VAGUE or (row.kind == ASKS and row.weight > 1)]
-    others = [row.features for row in (*some, *heavy)]
-    weights = [_COMPLAINT_WEIGHT if label else 1.0 for label in labels]
-    return _fit(
-        [*(read_features.__wrapped__(said.remark.says) for said in remarks), *others],
-        [*labels, *([0.0] * len(others))],
-        [*weights, *([_ASK_REMARK_WEIGHT] * len(some)), *([1.0] * len(heavy))],
-    )
-
-
-def _find_threshold(remarks: Sequence[Said], odds: Sequence[float]) -> float:
-    """The odds above which few recorded remarks that were fine are heard as complaints, by readers that had not seen them."""
-    fine = sorted(
-        value for said, value in zip(remarks, odds, strict=True) if said.remark.asked and not said.remark.is_complaint
-    )
-    return math.ceil(1e4 * fine[math.ceil((1 - _FALSE_ALARM) * len(fine)) - 1]) / 1e4 if fine else 0.0
 
 
 def _fit_vague(rows: Sequence[Row], replies: Sequence[Reply]) -> _Reader:

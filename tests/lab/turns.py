@@ -67,7 +67,7 @@ def _read_replies(replies: Sequence[Reply], folds: Sequence[int], parts: Sequenc
 
 
 def _read(weights: Weights, features: Features, offer: Offer | None = None, before: str = "") -> tuple[float, ...]:
-    pointing, complaint = weights.read_pointing(features), weights.read_complaint(features)
-    asked = read_features(before) if before and not complaint and LEAST_POINTING <= pointing < SURE_POINTING else None
+    pointing = weights.read_pointing(features)
+    asked = read_features(before) if before and LEAST_POINTING <= pointing < SURE_POINTING else None
     size = max(-MAX_LOG_ODDS, min(MAX_LOG_ODDS, weights.first.read(asked))) if asked is not None and asked.has_task else None
-    return weights.read_values(features, complaint, pointing, offer, size)
+    return weights.read_values(features, pointing, offer, size)

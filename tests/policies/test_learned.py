@@ -165,37 +165,6 @@ def test_an_ask_for_a_plan_says_what_its_approval_takes():
     assert not judge("fix the typo in README.md").wants_plan
 
 
-@pytest.mark.parametrize("text", CORRECTIONS)
-def test_a_complaint_after_a_turn_of_fasts_goes_to_deep(text):
-    heard = judge(text, AFTER_QUICK, tier=Tier.FAST, ask=-4.0)
-
-    assert heard.log_odds > THRESHOLD
-    assert heard.because.startswith("the last turn seems to have gone wrong; ")
-
-
-@pytest.mark.parametrize("text", CORRECTIONS)
-def test_a_complaint_is_told_only_after_a_turn_of_fasts(text):
-    for history, position in ((FIRST, {}), (AFTER_LONG, {"tier": Tier.DEEP, "ask": 1.0})):
-        assert "gone wrong" not in judge(text, history, **position).because
-
-
-@pytest.mark.parametrize("text", ["still failing", "still red", "不对，还是报错", "no, it still fails with the same message"])
-def test_a_complaint_after_a_turn_of_deeps_does_not_fall_to_fast(text):
-    assert judge(text, AFTER_LONG, tier=Tier.DEEP, ask=1.0).log_odds > THRESHOLD
-
-
-@pytest.mark.parametrize(
-    "text", ["now make the button green", "commit this", "thanks, works", "add a test that fails on bad input"]
-)
-def test_what_complains_of_nothing_is_not_heard_as_a_complaint(text):
-    assert "gone wrong" not in judge(text, AFTER_QUICK, tier=Tier.FAST, ask=-4.0).because
-
-
-@pytest.mark.parametrize("text", ["sorry, I meant the second table", "my mistake, the column is called total"])
-def test_a_slip_of_the_persons_own_is_no_complaint(text):
-    assert "gone wrong" not in judge(text, AFTER_QUICK, tier=Tier.FAST, ask=-4.0).because
-
-
 @pytest.mark.parametrize("text", ["rename it to total", "just lowercase it", "sort it by date", "make it smaller"])
 def test_a_small_edit_of_what_was_made_continues_no_long_task(text):
     heard = judge(text, AFTER_LONG, tier=Tier.DEEP, ask=2.0)

@@ -10,7 +10,7 @@ def make_file(table: dict[int, float] | None = None, later: dict[int, float] | N
     tables["first"] = ({**own, **more.pop("first", {})}, fill(table or {1: 1.27}))
     tables["later"] = (own, fill(later or {}))
     turn = {"start": 0.0, "columns": {name: float(name == "words") for name in COLUMNS}}
-    return write_weights({"turn": turn, "wrong_above": 0.25, "trained_on": {}, **more}, tables)
+    return write_weights({"turn": turn, "trained_on": {}, **more}, tables)
 
 
 def fill(places: dict[int, float], size: int = TABLE_SIZE) -> list[float]:
@@ -40,15 +40,15 @@ def test_first_turns_and_later_ones_have_a_table_each():
 
 
 def test_the_last_ask_is_a_column_as_far_as_the_words_point_back_and_nothing_was_offered():
-    weights, offer = read_weights(make_file()), Offer(features(1), parts=1, number=0, is_question=True)
+    weights, offer = read_weights(make_file()), Offer(features(1), number=0, is_question=True)
     alone, asked, offered = (
-        dict(zip(COLUMNS, weights.read_values(features(1), 0.0, 0.5, *came), strict=True))
+        dict(zip(COLUMNS, weights.read_values(features(1), 0.5, *came), strict=True))
         for came in ((None, None), (None, -3.0), (offer, None))
     )
 
-    assert (asked["continues"], asked["ask_before"]) == (0.5, -1.5)
-    assert {**asked, "continues": 0.0, "ask_before": 0.0} == alone
-    assert (offered["continues"], offered["ask_before"], offered["points_back"]) == (0.0, 0.0, 0.5)
+    assert asked["ask_before"] == -1.5
+    assert {**asked, "ask_before": 0.0} == alone
+    assert (offered["ask_before"], offered["reply_words"]) == (0.0, 0.5 * alone["words"])
 
 
 def test_a_concepts_share_is_what_its_own_words_added():
@@ -94,7 +94,14 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path):
         load_weights(str(tmp_path / "bad"))
 
 
-@pytest.mark.parametrize("change", [{"wrong_above": "nan"}, {"wrong_above": "inf"}])
-def test_weights_that_hold_what_is_no_number_are_refused(change):
+@pytest.mark.parametrize("start", ["nan", "inf"])
+def test_weights_that_hold_what_is_no_number_are_refused(start):
+    with pytest.raises(BadWeights, match="not a number"):
+        read_weights(make_file(first={"start": float(start)}))
+
+
+def test_lists_that_hold_what_is_no_number_are_refused():
+    marks = {name: ["nan"] * (len(edges) + 1) for name, edges in MARKS.items()}
+
     with pytest.raises(BadWeights, match="damaged"):
-        read_weights(make_file(**change))
+        read_weights(make_file(first={"marks": marks}))

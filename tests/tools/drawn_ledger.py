@@ -6,7 +6,7 @@ import random
 
 from router.contract.caller import Caller
 from router.contract.entry import COLUMNS
-from router.contract.words import SAID_WRONG, Outcome, Tier
+from router.contract.words import Outcome, Tier
 from router.past.worth import fold
 from router.stores.recent import row_of
 from router.stores.sqlite import hours, turn_worth
@@ -71,11 +71,10 @@ class Drawn:
             tier: [f"{tier}-{chance.randrange(2)}", 0.0, 1 + chance.random() * 9, chance.random(), chance.choice((0.0, 0.01)), 0.01, True, [1.0, 1.0]]
             for tier in Tier
         }  # fmt: skip
-        because = chance.choice((SAID_WRONG, "looks quick"))
-        lean = {"log_odds": 1.0, "because": because, "idea": chance.choice(("css", "typo", ""))}
+        lean = {"log_odds": 1.0, "because": "looks quick", "idea": chance.choice(("css", "typo", ""))}
         kept = {
             "v": 3, "tier": chance.choice(tuple(Tier)), "decided_by": chance.choice(("estimate", "estimate", "override")),
-            "leans": [["learned", lean]] * chance.randrange(2), "person_text": chance.choice((None, "fix the red button", "no, still wrong")),
+            "leans": [["learned", lean]] * chance.randrange(2), "asked_again": chance.random() < 0.3,
             **(sides if chance.random() < 0.8 else {}),
         }  # fmt: skip
         return json.dumps(kept) if chance.random() < 0.9 else None

@@ -4,7 +4,6 @@ import asyncio
 import json
 import random
 
-from router.contract.words import ASKED_AGAIN, SAID_WRONG
 from tests.tools.http import call, request_bytes
 from tests.tools.waiting import until
 
@@ -199,10 +198,9 @@ def _hear_next(before: dict, decision: dict, marks: dict[str, str]) -> None:
     """What a turn says of the one before it."""
     if not _may_be_redone(before, marks):
         return
-    reasons = [lean["because"] for _, lean in decision.get("leans", ())]
     if before["decision"]["decided_by"] != "override" == decision["decided_by"] and decision["tier"] == "deep":
         before["redone"] = "asked_for_deep"
-    elif any(because.startswith((SAID_WRONG, ASKED_AGAIN)) for because in reasons):
+    elif decision.get("asked_again"):
         before["redone"] = "asked_again"
 
 

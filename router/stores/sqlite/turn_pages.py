@@ -9,7 +9,7 @@ from typing import Any
 
 from router.contract.entry import COLUMNS, read_line
 from router.contract.past import FoundCall, RecordedCall, TurnsAsked, TurnsPage
-from router.contract.words import NOBODY_SERVED, PERSONS_KINDS, Tier, TurnKind
+from router.contract.words import BEGINS, NOBODY_SERVED, PERSONS_KINDS, Tier, TurnKind
 from router.stores.sqlite.hours import BEGIN
 from router.stores.sqlite.marks import read_misjudged
 from router.stores.sqlite.pages import LINE, PERSONS, Walk, find_filters
@@ -18,7 +18,6 @@ _MAX_CALLS = 1_000
 """Calls read of one session."""
 _MAX_TRIES = 20
 """How often an ask that nobody served is sent again, at most."""
-_BEGINS = (TurnKind.ASK, TurnKind.FOLLOW_UP)
 _KIND, _OUTCOME = COLUMNS.index("turn_kind"), COLUMNS.index("outcome")
 _COLUMNS = ("caller", "session", "turn_kind")
 _FULL = f"SELECT {LINE}, decision, sequence FROM entries"  # noqa: S608  fixed names
@@ -68,7 +67,7 @@ def _key_of(number: int, caller: str, session: str | None, kind: str | None) -> 
     """What a call's turn is found by, and whether older calls may belong to that turn."""
     if session is None or kind not in (*PERSONS_KINDS, TurnKind.SUBAGENT):
         return (str(number), None, None), False
-    return (caller, session, TurnKind.SUBAGENT if kind == TurnKind.SUBAGENT else ""), kind not in _BEGINS
+    return (caller, session, TurnKind.SUBAGENT if kind == TurnKind.SUBAGENT else ""), kind not in BEGINS
 
 
 def _read_run(
@@ -107,7 +106,7 @@ def _until(last: int, rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, ..
     """Rows to the end of a call's turn."""
     was_served = True
     for row in rows:
-        if row[-1] > last and row[_KIND] in _BEGINS and was_served:
+        if row[-1] > last and row[_KIND] in BEGINS and was_served:
             return
         was_served = row[_OUTCOME] not in NOBODY_SERVED
         yield row

@@ -56,6 +56,9 @@ def read(house, tmp_path):
     return read_it
 
 
+SAYS_WRONG = ({"role": "assistant", "content": "Fixed."}, {"role": "user", "content": "it is still wrong"})
+
+
 async def serve(
     house,
     content,
@@ -117,7 +120,7 @@ async def test_a_tier_that_was_asked_for_stays_with_and_without_text(house, read
 
 async def test_the_words_of_a_turn_that_stays_are_known_all_the_same(house, read):
     await serve(house, "fix the parser", headers={"x-tandem-tier": "fast"}, keeps_text=True)
-    await serve(house, "it is still wrong", keeps_text=True)
+    await serve(house, "fix the parser", more=SAYS_WRONG, keeps_text=True)
 
     cases, _ = await read()
 
@@ -311,7 +314,7 @@ async def test_an_entry_without_text_is_decided_again_as_it_was(house, read):
 
 async def test_an_entry_with_text_is_read_as_a_whole_request(house, read):
     await serve(house, "fix the parser now", keeps_text=True)
-    await serve(house, "it is still wrong", keeps_text=True)
+    await serve(house, "fix the parser now", more=SAYS_WRONG, keeps_text=True)
 
     (first, second), _ = await read()
 

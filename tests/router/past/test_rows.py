@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from router.contract.opinions import Insist, Lean, Rank
 from router.contract.past import RecordedCall
-from router.contract.words import ASKED_AGAIN, SAID_WRONG, Tier
+from router.contract.words import Tier
 from router.past.rows import Call, read_call
 from tests.tools.kept import LINE
 
@@ -43,16 +43,7 @@ def test_a_row_has_all_that_its_decision_expected():
     call = read({**kept, "decided_by": "override"}, tier=Tier.DEEP)
 
     assert (call.kept.fast.seconds, call.kept.deep.seconds, call.words) == (2.0, 20.0, "fix it")
-    assert (call.decided, call.is_asked_for, call.says_wrong) == ("fast", True, False)
-
-
-@pytest.mark.parametrize(("because", "says_wrong"), [(SAID_WRONG, True), (f"{ASKED_AGAIN}, after", True), ("a typo", False)])
-@pytest.mark.parametrize("is_older", [False, True])
-def test_without_any_text_it_is_known_what_the_decision_heard(because, says_wrong, is_older):
-    new = {"leans": [["learned", Lean(1.0, because)]]}
-    old = {"evidence": [{"kind": "lean", "policy": "learned", "log_odds": 1.0, "because": because}]}
-
-    assert read(old if is_older else new).says_wrong is says_wrong
+    assert (call.decided, call.is_asked_for) == ("fast", True)
 
 
 def test_failed_calls_are_known_by_what_the_decision_of_a_later_call_heard():

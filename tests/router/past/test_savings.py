@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 
 from router.contract.caller import Caller
-from router.contract.words import SAID_WRONG, Outcome, Tier, TurnKind
+from router.contract.words import Outcome, Tier, TurnKind
 from router.past.savings import add_up, add_up_groups, read_worth
 from router.stores.sqlite.marks import judge_turn
 from router.stores.sqlite.past import SqliteEntryReader
@@ -19,13 +19,12 @@ LOOP = TurnKind.TOOL_LOOP
 BEGAN = time.time() - 3_600.0
 
 
-def keep(tier: str, fast=(2.0, 0.01), deep=(20.0, 0.05), *, decided_by="estimate", leans=()) -> str:
+def keep(tier: str, fast=(2.0, 0.01), deep=(20.0, 0.05), *, decided_by="estimate", **more) -> str:
     """A decision for a tier, with what it expected of both: seconds and USD, whatever the score."""
     sides = {
         name: [name, 0.0, seconds, 0.0, usd, 0.0, True, [1.0, 1.0]] for name, (seconds, usd) in (("fast", fast), ("deep", deep))
     }
-    said = [[policy, {"log_odds": 1.0, "because": because}] for policy, because in leans]
-    return json.dumps({"v": 3, "tier": tier, "decided_by": decided_by, "leans": said, **sides})
+    return json.dumps({"v": 3, "tier": tier, "decided_by": decided_by, **more, **sides})
 
 
 def row(name: str, tier: str, after: float, seconds: float, usd: float | None, **more):
@@ -35,12 +34,11 @@ def row(name: str, tier: str, after: float, seconds: float, usd: float | None, *
     return make_entry(name, **{**own, "tier": tier, "duration_ms": seconds * 1000, "cost_usd": usd, **more})
 
 
-WRONG = (("learned", SAID_WRONG),)
 HISTORY = (
     # a: right on fast; wrong on fast, as the next words say; then a long turn on deep.
     row("a1", "fast", 0, 2.0, 0.004),
     row("a2", "fast", 10, 3.5, 0.006),
-    row("a3", "deep", 20, 30.0, 0.4, decision=keep("deep", leans=WRONG)),
+    row("a3", "deep", 20, 30.0, 0.4, decision=keep("deep", asked_again=True)),
     # b: moved up by the router and marked: one turn, of which fast had two calls. Then a turn on deep.
     row("b1", "fast", 0, 1.0, 0.001),
     row("b2", "fast", 2, 1.25, 0.002, turn_kind=LOOP),
@@ -249,7 +247,7 @@ def test_turns_on_fast_are_counted_by_kind_and_pair_and_how_they_ended(tmp_path)
         tmp_path / "test.db",
         row("a1", "fast", 0, 1.0, 0.001, decision=css),
         row("a2", "fast", 10, 1.0, 0.001, decision=css),
-        row("a3", "deep", 20, 9.0, 0.04, decision=keep("deep", leans=WRONG)),
+        row("a3", "deep", 20, 9.0, 0.04, decision=keep("deep", asked_again=True)),
         row("b1", "fast", 0, 1.0, 0.001, decision=css),
         row("b2", "deep", 5, 9.0, 0.04, decision=keep("deep"), turn_kind=LOOP),
         row("c1", "fast", 0, 1.0, 0.001, decision=css),

@@ -9,13 +9,12 @@ from hypothesis import strategies as some
 
 from router.contract.decision import Projection
 from router.contract.past import SpentCall
-from router.contract.words import SAID_WRONG, Outcome, Tier, TurnKind
-from router.past.rows import Said
+from router.contract.words import Outcome, Tier, TurnKind
 from router.past.worth import MAX_SESSIONS, Account, Redone, Turn, Worth
 
 FAST, DEEP, LOOP = Tier.FAST, Tier.DEEP, TurnKind.TOOL_LOOP
 ASKED_FOR = {"decided_by": "override"}
-SAYS_WRONG = {"leans": (("learned", Said(SAID_WRONG, 1.0)),)}
+ASKS_AGAIN = {"asked_again": True}
 
 
 def expect(seconds: float, usd: float = 0.01, *, has_price: bool = True) -> Projection:
@@ -30,7 +29,7 @@ def keep(tier: Tier, **kept) -> str:
 
 
 def call(name: str, tier: Tier | None = FAST, seconds: float = 2.0, *, decided: Tier | None = None, **more) -> SpentCall:
-    kept = {key: more.pop(key) for key in ("decided_by", "leans", "fast", "deep", "person_text") if key in more}
+    kept = {key: more.pop(key) for key in ("decided_by", "asked_again", "fast", "deep", "person_text") if key in more}
     own = {"caller": "ann", "session": "s", "kind": LOOP, "outcome": Outcome.SERVED, "cost_usd": 0.01, "is_unpriced": 0}
     made = {**own, "tier": tier, "duration_ms": seconds * 1000, "id": name, "decision": keep(decided or tier or FAST, **kept)}
     return SpentCall(**{**made, **more})
@@ -105,8 +104,7 @@ def test_an_expectation_that_no_clock_gives_is_none(seconds):
         (turn("1", later=(call("1b", DEEP),)), [], Redone.MOVED_UP),
         (turn("1"), [ASKED_FOR_DEEP], Redone.ASKED_FOR_DEEP),
         (turn("1", later=(call("1b", DEEP, **ASKED_FOR),)), [], Redone.ASKED_FOR_DEEP),
-        (turn("1"), [turn("2", DEEP, **SAYS_WRONG)], Redone.ASKED_AGAIN),
-        (turn("1", person_text="fix the parser"), [turn("2", DEEP, person_text="it is still wrong")], Redone.ASKED_AGAIN),
+        (turn("1"), [turn("2", DEEP, **ASKS_AGAIN)], Redone.ASKED_AGAIN),
     ],
 )
 def test_a_turn_that_was_redone_saved_nothing_and_cost_what_fast_did(wrong, after, sign):
@@ -118,7 +116,7 @@ def test_a_turn_that_was_redone_saved_nothing_and_cost_what_fast_did(wrong, afte
 
 
 def test_a_marked_turn_was_redone_and_a_mark_for_fast_overrules_every_sign():
-    calls = (turn("1", later=(call("1b", DEEP),)), turn("2", DEEP, **SAYS_WRONG))
+    calls = (turn("1", later=(call("1b", DEEP),)), turn("2", DEEP, **ASKS_AGAIN))
 
     assert worth_of(turn("1"), marks={"1": DEEP})[1] == {"1": Redone.MARKED}
     assert worth_of(*calls, marks={"1": FAST})[1] == {}
@@ -132,8 +130,8 @@ def test_a_marked_turn_was_redone_and_a_mark_for_fast_overrules_every_sign():
         [turn("1"), turn("2", person_text="thanks")],
         [turn("1"), turn("2", DEEP), ASKED_FOR_DEEP],
         [turn("1", **ASKED_FOR), ASKED_FOR_DEEP],
-        [turn("1"), turn("2", DEEP, **SAYS_WRONG, session="another")],
-        [turn("1"), turn("2", DEEP, **SAYS_WRONG, caller="bob")],
+        [turn("1"), turn("2", DEEP, **ASKS_AGAIN, session="another")],
+        [turn("1"), turn("2", DEEP, **ASKS_AGAIN, caller="bob")],
         [turn("1", later=(call("1b", DEEP, decided=FAST),))],
         [turn("1", decided=DEEP, later=(call("1b", DEEP),))],
         [turn("1", decision="{"), ASKED_FOR_DEEP],
@@ -157,7 +155,7 @@ def test_without_a_sign_a_turn_was_not_redone(turns):
 def test_a_turn_that_shows_every_sign_is_redone_once_with_the_time_of_fast_alone():
     worst = turn("1", seconds=1.5, later=(call("1b", FAST, 0.25), call("1c", DEEP, 60.0), call("1d", FAST, 0.25)))
 
-    worth, signs = worth_of(worst, turn("2", DEEP, **ASKED_FOR, **SAYS_WRONG), marks={"1": DEEP})
+    worth, signs = worth_of(worst, turn("2", DEEP, **ASKED_FOR, **ASKS_AGAIN), marks={"1": DEEP})
 
     assert (signs, worth.redone_turns, worth.redone_seconds, worth.saved_seconds) == ({"1": Redone.MARKED}, 1, 2.0, -2.0)
 
@@ -260,7 +258,7 @@ turns_of_anybody = some.lists(
 @given(turns_of_anybody)
 def test_spent_and_saved_make_all_on_deep_and_groups_add_up_to_the_total(history):
     calls = [
-        turn(str(number), tier, took, outcome=outcome, caller=caller, **(SAYS_WRONG if wrong else {}))
+        turn(str(number), tier, took, outcome=outcome, caller=caller, **(ASKS_AGAIN if wrong else {}))
         for number, (tier, outcome, took, caller, wrong) in enumerate(history)
     ]
 
