@@ -31,38 +31,34 @@ class OverridePolicy:
 
     def judge(self, request: RequestView, signals: Signals) -> tuple[Opinion, ...]:
         overrides, turn, alias = request.overrides, signals.turn, signals.alias
-        if overrides == _NOTHING and turn.session_override is None and alias.tier is None and alias.target is None:
+        if overrides == _NOTHING and turn.line is None and turn.wish is None and alias.tier is None and alias.target is None:
             return ()
         opinions: list[Opinion] = []
-        line = overrides.line if turn.heeds_line else None
+        asked = turn.line or turn.wish
         if overrides.tier is not None:
             opinions.append(Insist(f"x-tandem-tier asks for {overrides.tier}", Rank.HEADER, tier=overrides.tier))
         elif overrides.clears:
             pass
-        elif line is not None:
-            if line.tier is not None:
-                opinions.append(Insist(f"the first line asks for {line.tier}", Rank.IN_BAND_LINE, tier=line.tier))
-        elif turn.session_override is not None:
-            opinions.append(
-                Insist(f"this session is set to {turn.session_override}", Rank.SESSION_SCOPE, tier=turn.session_override)
-            )
-        opinions.extend(self._judge_name(signals, is_cleared=overrides.clears or (line is not None and line.tier is None)))
+        elif turn.line is not None:
+            if (tier := turn.line.tier) is not None:
+                opinions.append(Insist(f"the first line asks for {tier}", Rank.IN_BAND_LINE, tier=tier))
+        elif turn.wish is not None and (tier := turn.wish.tier) is not None:
+            opinions.append(Insist(f"this session is set to {tier}", Rank.SESSION_SCOPE, tier=tier))
+        if not overrides.clears and (asked is None or asked.tier is not None):
+            opinions.extend(self._judge_name(signals))
         if overrides.max_wait_seconds is not None:
             opinions.extend(_bound_waits(overrides.max_wait_seconds, signals))
         return tuple(opinions)
 
-    def _judge_name(self, signals: Signals, *, is_cleared: bool) -> tuple[Opinion, ...]:
-        """Nothing if "auto" in a header or first line outranks the name."""
-        alias = signals.alias
-        if is_cleared:
-            return ()
+    def _judge_name(self, signals: Signals) -> tuple[Opinion, ...]:
+        alias, turn = signals.alias, signals.turn
         if alias.is_pattern or (alias.tier is None and alias.target is None):
             tier = self._leaning_tier(signals)
             if tier is None:
                 return ()
             sign = 1.0 if tier is Tier.DEEP else -1.0
             return (Lean(sign * self._pattern_log_odds, f'the model name "{alias.name}" matches a pattern for {tier}'),)
-        if not signals.turn.heeds_name:
+        if turn.line is not None or turn.wish is not None:  # newer than the name
             return ()
         if alias.target is not None:
             meaning = "is a target" if alias.name == alias.target else f"means the target {alias.target}"

@@ -35,7 +35,7 @@ class TrajectoryPolicy:
 
     def judge(self, request: RequestView, signals: Signals) -> tuple[Opinion, ...]:
         turn, config = signals.turn, self._config
-        if turn.kind is TurnKind.ASK and turn.position.tier is Tier.FAST and _repeats_itself(turn):
+        if turn.history.last and _repeats_itself(turn):
             return (Lean(config.asked_again_log_odds, "the same ask again, after fast served it"),)
         trajectory = turn.trajectory
         if not trajectory.failures and not trajectory.red_runs:
@@ -56,4 +56,5 @@ class TrajectoryPolicy:
 
 
 def _repeats_itself(turn: Turn) -> bool:
-    return bool(turn.history.last) and is_same_ask(turn.history.last[-1].words, turn.person_text or "")
+    is_after_fast = turn.kind is TurnKind.ASK and turn.position.tier is Tier.FAST
+    return is_after_fast and is_same_ask(turn.history.last[-1].words, turn.person_text or "")

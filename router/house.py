@@ -26,7 +26,6 @@ from router.responses.answer import reply_to
 from router.responses.local import answer_locally
 from router.responses.resume import restore_history
 from router.sense.signals import approaches_a_limit, count_exactly, prepare_count, read_signals
-from router.sessions.in_band import apply_tier_lines, may_hold_lines
 from router.sessions.turns import read_turn
 from router.settle.refuse import ABANDONED, LEAVING, as_exception, cut_off, refuse, refuse_job
 
@@ -94,21 +93,21 @@ class House:
         state, arrival = self.state, exchange.arrival
         if plan.keys is not None:
             check_caller(plan.keys, arrival.caller, arrival.key)
-        given = await exchange.off_loop(read_request, arrival, state.histories)
-        given = await restore_history(exchange, given, state.responses, plan.targets)
-        exchange.note(Read(given))
-        if given.overrides.combine is not None:
-            plan = exchange.plan = combine(plan, given)
-        view = await exchange.off_loop(apply_tier_lines, given) if plan.applies_tier_lines and may_hold_lines(given) else given
+        view = await exchange.off_loop(read_request, arrival, state.histories)
+        view = await restore_history(exchange, view, state.responses, plan.targets)
+        exchange.note(Read(view))
+        if view.overrides.combine is not None:
+            plan = exchange.plan = combine(plan, view)
         if exchange.company is not None:
             await exchange.company.join()
-        if (local := answer_locally(exchange, given, view, plan, state, caller)) is not None:
+        turn = await self._off_loop(read_turn, view, plan.hears_lines)
+        if (local := answer_locally(exchange, view, turn, plan, state, caller)) is not None:
             return await local
-        decided = await self._decide(plan, view, await self._off_loop(read_turn, view), exchange)
+        decided = await self._decide(plan, view, turn, exchange)
         exchange.note(decided)
         if exchange.company is not None:
             await exchange.company.catch_up()
-        reply = reply_to(exchange, given, caller)
+        reply = reply_to(exchange, view, caller)
         return reply.finish(await self._dispatch(plan, exchange, decided, reply.sink))
 
     async def _decide(self, plan: Plan, view: RequestView, turn: Turn, exchange: Exchange | None = None) -> Decided:
@@ -166,11 +165,9 @@ class House:
     async def _read(self, arrival: Arrival, plan: Plan) -> tuple[RequestView, Turn, Plan]:
         exchange, off_loop = self.begin(arrival), self._off_loop
         view = await restore_history(exchange, await off_loop(read_request, arrival), self.state.responses, plan.targets)
-        if plan.applies_tier_lines:
-            view = await off_loop(apply_tier_lines, view)
         if view.overrides.combine is not None:
             plan = combine(plan, view)
-        return view, await off_loop(read_turn, view), plan
+        return view, await off_loop(read_turn, view, plan.hears_lines), plan
 
     def move_deadlines(self, seconds: float) -> None:
         """Give all requests under way the time of a pause, in which this process could not work on them."""

@@ -59,7 +59,7 @@ class Plan(Struct, frozen=True):
     limits: Limits
     deadline_seconds: float
     keeps_text: bool = False
-    applies_tier_lines: bool = True
+    hears_lines: bool = True
     window_of_auto: Tier = Tier.DEEP
     """The tier whose window model lists show for `auto`."""
     takes_callers_keys: bool = False

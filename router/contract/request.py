@@ -100,19 +100,8 @@ class Conversation(Sequence[Message]):
         return self.messages[found] if isinstance(found, int) else [self.messages[place] for place in found]
 
 
-class InBand(Struct, frozen=True):
-    """A first line that asks for a tier; None is "auto". `index` is its message's, or the one before if no target gets that."""
-
-    tier: Tier | None
-    index: int = 0
-    is_newest: bool = True
-    is_alone: bool = False
-    """Whether the message holds nothing else: the router answers it."""
-    mark: str = ""
-
-
 class Overrides(Struct, frozen=True):
-    """The caller's wishes, by header or first line. Without a `tier`, `clears` tells "auto" from no override."""
+    """The caller's wishes, by header. Without a `tier`, `clears` tells "auto" from no override."""
 
     tier: Tier | None = None
     clears: bool = False
@@ -125,7 +114,6 @@ class Overrides(Struct, frozen=True):
     """What both tiers do for the task: `plan`, `look` or `plan,look`; empty for nothing, None where the config decides."""
     other_on_misfit: bool = False
     explain_fully: bool = False
-    line: InBand | None = None
 
 
 class Transcript(NamedTuple):
@@ -162,10 +150,6 @@ class Continuation(Protocol):
 
     def without_reference(self) -> "Continuation":
         """The continuation for a target that has lost the response."""
-        ...
-
-    def changed(self, change: Callable[[list[Json]], list[Json]]) -> "Continuation":
-        """The same, with a change to the messages that each target is to see."""
         ...
 
 

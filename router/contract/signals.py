@@ -65,6 +65,22 @@ class SessionPosition(Struct, frozen=True):
     """What both tiers did for the running turn when it began, as `Combining.words` says it."""
 
 
+class TierLine(Struct, frozen=True):
+    """A first line that asks for a tier; None is "auto"."""
+
+    tier: Tier | None
+    is_answered_here: bool = False
+    """Whether the message holds nothing else, so that the router answers it."""
+
+
+class Wish(Struct, frozen=True):
+    """A tier for the whole session; None is "auto"."""
+
+    tier: Tier | None
+    name: str = ""
+    """The exact model name then: another one is newer."""
+
+
 class Turn(Struct, frozen=True):
     """`ask_text` is what the turn is about: the ask itself, the one that began a tool loop, or the one before a "go on"."""
 
@@ -74,7 +90,6 @@ class Turn(Struct, frozen=True):
     person_text: str | None = None
     ask_text: str | None = None
     is_planning: bool = False
-    session_override: Tier | None = None
     goes_on: bool = False
     """The request continues a turn (a person's or subagent's) after a tool's result."""
     goes_on_after: str = ""
@@ -89,10 +104,9 @@ class Turn(Struct, frozen=True):
     history: SessionHistory = SessionHistory()
     trajectory: Trajectory = Trajectory()
     position: SessionPosition = SessionPosition()
-    heeds_line: bool = True
-    """Whether a first line counts: a newer wish may replace it."""
-    heeds_name: bool = True
-    """Likewise for an exact model name."""
+    line: TierLine | None = None
+    wish: Wish | None = None
+    """What the session was set to, where no newer model name counts."""
     usual_efforts: tuple[str, ...] = ()
     """Reasoning efforts that the client asks for by itself."""
     said: str = ""

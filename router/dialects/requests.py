@@ -14,7 +14,6 @@ from router.dialects.fields import read_model, read_stream
 from router.dialects.histories import NO_HISTORIES, Histories
 from router.dialects.json_body import NUMBERS, check_numbers, parse_request
 from router.dialects.overrides import read_overrides
-from router.dialects.splice import replace_fields
 from router.dialects.table import SPECS
 
 _REFUSED_FIELDS = frozenset(
@@ -104,10 +103,6 @@ def read_again(view: RequestView) -> RequestView:
         hosted=reading.hosted,
         previous_response_id=reading.previous_response_id,
     )
-
-
-def rewrite(view: RequestView, changes: JsonObject) -> RequestView:
-    return read_again(replace(view, body={**view.body, **changes}, raw=replace_fields(view.raw, view.body, changes)))
 
 
 def refuse_library_fields(body: JsonObject) -> None:

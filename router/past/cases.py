@@ -35,7 +35,7 @@ class RegretSign(StrEnum):
 
 _UP = frozenset({RegretSign.MOVED_UP, RegretSign.ASKED_FOR_DEEP, RegretSign.ASKED_AGAIN})
 """Signs that a turn was too much for fast."""
-_FOR_SESSION = ("session_scope", "in_band_line")
+_FOR_SESSION = "session_scope"
 _MISJUDGED_WEIGHT = 10
 """Weight of a turn marked as misjudged, the clearest sign there is."""
 
@@ -202,12 +202,11 @@ def _keep(kept: rows.Kept, kind: TurnKind) -> Kept:
 
 def _is_overridden(turn: Turn, after: Turn | None) -> bool:
     override = turn.ask.kept.override if turn.ask.kept is not None else ""
-    if not override or override in _FOR_SESSION:
+    if not override or override == _FOR_SESSION:
         return False
     later = (*turn.ended[1:], *((after.ask,) if after is not None else ()))
     return not any(
-        call.line.tier == turn.ask.line.tier and call.kept is not None and call.kept.override == "session_scope"
-        for call in later
+        call.line.tier == turn.ask.line.tier and call.kept is not None and call.kept.override == _FOR_SESSION for call in later
     )
 
 

@@ -15,7 +15,7 @@ from router.contract.signals import Alias, TokenCounter, Turn
 from router.contract.sinks import AnswerSink, send_whole
 from router.contract.stores import ResponseStore
 from router.contract.usage import Usage
-from router.contract.words import Operation, Outcome
+from router.contract.words import Operation, Outcome, Tier
 from router.dialects.fields import as_object
 from router.dialects.headers import id_headers
 from router.dialects.table import SPECS
@@ -31,21 +31,9 @@ _STREAM = (("content-type", "text/event-stream; charset=utf-8"), ("cache-control
 _JSON = (("content-type", "application/json"),)
 
 
-class Memory(Protocol):
-    """The part of session memory needed here."""
-
-    def turn_of(self, view: RequestView) -> Turn: ...
-
-    async def set_tier(self, view: RequestView, alias: Alias, exchange: Exchange) -> str:
-        """Remember a requested tier; returns the confirmation."""
-        ...
-
-
 class Kept(Protocol):
     """The part of the state needed here."""
 
-    @property
-    def memory(self) -> Memory: ...
     @property
     def counter(self) -> TokenCounter: ...
     @property
@@ -79,40 +67,40 @@ class Plan(Protocol):
 
 
 def answer_locally(
-    exchange: Exchange, given: RequestView, view: RequestView, plan: Plan, kept: Kept, caller: AnswerSink
+    exchange: Exchange, view: RequestView, turn: Turn, plan: Plan, kept: Kept, caller: AnswerSink
 ) -> Awaitable[Ending] | None:
     """Answer a lone tier line, a prewarm on a socket, or a count that all targets share; None if a target must.
 
-    `given` is the request as it came, `view` without tier lines. Raises `NotPermitted` for a tier that the caller may not
-    force; it is then not remembered.
+    Raises `NotPermitted` for a tier that the caller may not force, `UnknownModel` for such a model.
     """
-    if given.operation is _COUNT and SPECS[given.dialect].counts_tokens_here:
-        return _count(exchange, given, kept, caller)
-    line = view.overrides.line
-    if line is not None and line.is_alone:
+    if view.operation is _COUNT and SPECS[view.dialect].counts_tokens_here:
+        return _count(exchange, view, turn, kept, caller)
+    line = turn.line
+    if line is not None and line.is_answered_here:
         rights = rights_in(plan.rules.rights, view.caller.name)
         check_tier(line.tier, f"the message asks for {line.tier}", rights, _LEAVE_IT_OUT)
-        sentence = kept.memory.set_tier(view, plan.models.resolve(view.model), exchange)
-    elif exchange.arrival.responses is None or given.body.get("generate") is not False:
+        plan.models.resolve(view.model)
+        return _say(exchange, view, turn, _say_tier(line.tier), kept, caller)
+    if exchange.arrival.responses is None or view.body.get("generate") is not False:
         return None
-    else:
-        sentence = None
-    return _say(exchange, given, sentence, kept, caller)
+    return _say(exchange, view, turn, "", kept, caller)
 
 
-async def _count(exchange: Exchange, view: RequestView, kept: Kept, caller: AnswerSink) -> Ending:
+def _say_tier(tier: Tier | None) -> str:
+    return f"Your next message goes to {tier}." if tier is not None else "Tandem chooses the tier of your next message."
+
+
+async def _count(exchange: Exchange, view: RequestView, turn: Turn, kept: Kept, caller: AnswerSink) -> Ending:
     counted = await kept.counter.count_or_estimate(view)
-    exchange.note(AnsweredHere(kept.memory.turn_of(view)))
+    exchange.note(AnsweredHere(turn))
     body = {"object": "response.input_tokens", "input_tokens": counted.tokens}
     send_whole(caller, (*_JSON, *id_headers(view.id)), orjson.dumps(body))
     return _SERVED
 
 
-async def _say(
-    exchange: Exchange, view: RequestView, sentence: Awaitable[str] | None, kept: Kept, caller: AnswerSink
-) -> Ending:
+async def _say(exchange: Exchange, view: RequestView, turn: Turn, words: str, kept: Kept, caller: AnswerSink) -> Ending:
     """Answer with a sentence, or nothing, in the caller's dialect. A later request may continue it."""
-    words, now = "" if sentence is None else await sentence, time.time()
+    now = time.time()
     asks_usage = as_object(view.body.get("stream_options")).get("include_usage") is True
     from router.dialects.composer import Answer, Finish  # most routers never answer themselves
 
@@ -129,7 +117,7 @@ async def _say(
     whole = composer.whole()
     if is_kept(view, on_socket=exchange.arrival.responses is not None):
         keep_answer(exchange, kept.responses, view, None, now, whole)
-    exchange.note(AnsweredHere(kept.memory.turn_of(view)))
+    exchange.note(AnsweredHere(turn))
     headers = (*id_headers(view.id), _BECAUSE if words else _PREWARMED)
     if view.is_streaming:
         caller.start(200, (*_STREAM, *headers))

@@ -1,7 +1,7 @@
 """Restores history, referenced items and our summaries that a request leaves out, in one pass and one rewrite."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from operator import is_
 from typing import NamedTuple
@@ -196,14 +196,13 @@ class Continued(NamedTuple):
     """The target that reports storing the response; empty if none."""
     given: Transcript | None = None
     """The input with summaries opened and references resolved; None if unchanged."""
-    change: Callable[[list[Json]], list[Json]] | None = None
     session: str = ""
     """Derived from the whole conversation."""
 
     def view_for(self, view: RequestView, target: Target) -> RequestView:
         """By reference if the target stores the history, else with its own items unchanged."""
         if target.name == self.stored_by and _can_continue(target):
-            if self.given is None and self.change is None:
+            if self.given is None:
                 return replace(view, raw=self.raw, body=self.body)
             body: JsonObject = {**self.body, "input": self._items_for(self._input(), target.name)}
         elif target.name not in self.transcript().origins:
@@ -215,9 +214,6 @@ class Continued(NamedTuple):
     def without_reference(self) -> Continuation:
         """For a target that lost the stored history."""
         return self._replace(stored_by="")
-
-    def changed(self, change: Callable[[list[Json]], list[Json]]) -> Continuation:
-        return self._replace(change=change)
 
     def transcript(self) -> Transcript:
         given = self._input()
@@ -232,8 +228,7 @@ class Continued(NamedTuple):
         return self.given or _NO_HISTORY.then(input_items(self.body), "")
 
     def _items_for(self, transcript: Transcript, reader: str) -> list[Json]:
-        items = _portable(transcript, reader)
-        return items if self.change is None else self.change(items)
+        return _portable(transcript, reader)
 
 
 def _portable(history: Transcript, reader: str) -> list[Json]:

@@ -4,7 +4,7 @@
 and never see the thread, so it can change target, tier and dialect.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -110,7 +110,6 @@ class HeldThread(NamedTuple):
     pinned: JsonObject
     session: str
     """Its own, unless the creating request belonged to one: threads that begin alike stay apart."""
-    change: Callable[[list[Json]], list[Json]] | None = None
 
     @property
     def stored_by(self) -> str:
@@ -125,9 +124,6 @@ class HeldThread(NamedTuple):
 
     def without_reference(self) -> Continuation:
         return self
-
-    def changed(self, change: Callable[[list[Json]], list[Json]]) -> Continuation:
-        return self._replace(change=change)
 
     def transcript(self) -> Transcript:
         return self.history.then(as_list(self.body.get(_MESSAGES)), "")
@@ -146,7 +142,7 @@ class HeldThread(NamedTuple):
             given: list[Json] = [new, [self.body], *(self.pinned.get(name) for name in _PINNED)]
             room = _MAX_MARKS - sum(map(_count_marks, given))
             whole = [*_limit_marks(_portable(self.history, reader), room), *new]
-            changes |= {**self.pinned, _MESSAGES: whole if self.change is None else self.change(whole)}
+            changes |= {**self.pinned, _MESSAGES: whole}
         body = {name: value for name, value in {**self.body, **changes}.items() if name != THREAD}
         return body, replace_fields(self.raw, self.body, changes)
 

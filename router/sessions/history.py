@@ -75,12 +75,6 @@ def read_history(conversation: Conversation, client: Client, silent: Silent = NO
     return learn(conversation, client.name, NOTHING_TOLD, partial(_read, client, silent))
 
 
-def newest_words(conversation: Conversation, client: Client) -> int:
-    """The index of the person's newest words, else of the last message."""
-    words_at = read_history(conversation, client).words_at
-    return words_at[-1] if words_at else len(conversation.items) - 1
-
-
 def _read(client: Client, silent: Silent, told: History, conversation: Conversation, start: int, stop: int) -> History:
     first_at, words_at, turns, last, running, work = (
         told.first_at, told.words_at, told.turns, told.last, told.running, go_on(told.work)

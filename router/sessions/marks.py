@@ -53,11 +53,6 @@ def mark_at(view: RequestView, turn: Turn, count: int) -> str:
     return mark
 
 
-def mark_index(view: RequestView, turn: Turn, index: int) -> str:
-    """A message's index and what it follows; empty for the first."""
-    return f"{index} {mark_at(view, turn, index)}" if index > 0 else ""
-
-
 def _mark_end(conversation: Conversation, count: int, client_name: str) -> str:
     """Only words a person typed count."""
     client, messages = BY_NAME.get(client_name, UNKNOWN_CLIENT), conversation.messages

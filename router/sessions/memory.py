@@ -16,7 +16,7 @@ from router.contract.clock import CLOCK
 from router.contract.exchange import Exchange, Handler
 from router.contract.facts import AttemptEnded, Decided, Fact, FirstByte, Recorded, Settled, StateRefused
 from router.contract.request import Overrides, RequestView
-from router.contract.session import NOBODY, SessionSnapshot, SessionState, Wish
+from router.contract.session import NOBODY, SessionSnapshot, SessionState
 from router.contract.signals import Alias, SessionPosition, Turn
 from router.contract.stores import SessionStore
 from router.contract.target import Target
@@ -25,10 +25,8 @@ from router.dialects.opaque import keys_of, refused_by
 from router.sessions.known import KnownSessions
 from router.sessions.marks import mark_reached
 from router.sessions.moves import REMEMBERED, goes_on_with, is_aside, leave_ask, move
-from router.sessions.tier_line import say_tier
 from router.sessions.turn_state import TurnTokens
-from router.sessions.turns import read_turn
-from router.sessions.wishes import AUTO, apply_wishes, exact_name, kept_name, remember_wish
+from router.sessions.wishes import AUTO, exact_name, heed, kept_name, remember
 
 _OF_THE_CONVERSATION = (*REMEMBERED, TurnKind.COMPACTION)
 """Requests that warm the whole conversation at a target."""
@@ -46,8 +44,6 @@ class SessionMemory:
         self._ended: dict[SessionKey, float] = {}
         """Sessions to store, with the end of their last request."""
 
-    turn_of = staticmethod(read_turn)
-
     async def recall(self, view: RequestView, turn: Turn, alias: Alias = _AUTO) -> SessionSnapshot:
         """The session a request belongs to, with the wish that counts."""
         now, messages = self._clock(), len(view.conversation.items)
@@ -58,7 +54,7 @@ class SessionMemory:
         key, state, replaces = await self._known.find(view, turn, messages, now, name)
         if turn.kind not in _OF_THE_CONVERSATION:
             found = SessionSnapshot(key, state, _NO_POSITION, state.origins, messages, replaces, lost)
-            return apply_wishes(found, view, turn, alias)
+            return heed(found, view, turn, alias)
         tier = state.tier
         is_running = tier is not None and goes_on_with(state, turn)
         if not is_running and turn.goes_on:
@@ -82,7 +78,7 @@ class SessionMemory:
         found = SessionSnapshot(key, state, position, origins, messages, replaces, lost)
         if not name and not state.name and state.wish is None and view.overrides == _NO_OVERRIDES:
             return found  # no wish was ever made
-        return apply_wishes(found, view, turn, alias)
+        return heed(found, view, turn, alias)
 
     async def knows(self, caller: Caller, session: str) -> bool:
         return await self._sessions.load(SessionKey(caller, session)) is not None
@@ -170,27 +166,6 @@ class SessionMemory:
         step = methodcaller("with_objections", session.messages)
         self._sessions.update(session.key, step, session.state, session.replaces)
 
-    async def set_tier(self, view: RequestView, alias: Alias, exchange: Exchange | None = None) -> str:
-        """Remember and confirm a message that is only a `tier:` line. Later requests leave that exchange out.
-
-        A guessed session need not remember it: the line comes with every request.
-        """
-        turn, line = read_turn(view), view.overrides.line
-        assert line is not None
-        session, now = await self.recall(view, turn, alias), self._clock()
-        index = line.index - 1  # the next message takes this one's index, and must be newer
-        wish = None if turn.is_guessed else Wish(line.tier, index, line.mark)
-
-        def step(state: SessionState) -> SessionState:
-            if session.name is not None and (state.messages or wish is not None):
-                name, at = session.name
-                state = state.with_name(name, min(at, index))
-            return state if wish is None else state.with_wish(wish, at=now)
-
-        self._sessions.update(session.key, step, session.state, session.replaces)
-        _confirm(exchange, self._sessions.store(session.key, now))
-        return say_tier(line.tier)
-
     async def close(self) -> None:
         self._store_ended()
         await self._known.close()
@@ -204,8 +179,8 @@ def _confirm(exchange: Exchange | None, written: "asyncio.Future[None] | None") 
 def _answer(decided: Decided, target: Target, now: float, state: SessionState) -> SessionState:
     view, session, decision = decided.view, decided.session, decided.decision
     turn = decision.turn
-    if session.has_wishes:
-        state = remember_wish(state, session, view, turn, now)
+    if session.name != state.name or state.wish is not None or view.overrides.for_session:
+        state = remember(state, session, view, turn, now)
     if turn.kind in REMEMBERED:
         if view.overrides.tier is None or not is_aside(session, view):
             state = move(state, session, decision, target.tier, view.effort)

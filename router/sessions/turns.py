@@ -14,6 +14,7 @@ from router.sessions import clients
 from router.sessions.clients import ANY_PLAN, UNKNOWN_CLIENT, Client, Stated
 from router.sessions.history import ONE_MESSAGE, History, read_history
 from router.sessions.plan_mode import is_planning
+from router.sessions.tier_line import LINE_STARTS, find_line
 from router.sessions.trajectory import read_trajectory
 from router.sessions.words import opening_words, read_end
 
@@ -48,7 +49,7 @@ _ASK, _COUNT = TurnKind.ASK, Operation.COUNT_TOKENS
 _NO_HISTORY, _NO_TRAJECTORY = SessionHistory(), Trajectory()
 
 
-def read_turn(view: RequestView) -> Turn:
+def read_turn(view: RequestView, hears_lines: bool = True) -> Turn:
     conversation = view.conversation
     client, by_system = _recognise(view)
     stated = _read_stated(view, client)
@@ -66,7 +67,7 @@ def read_turn(view: RequestView) -> Turn:
         session = view.continued.session
     compacted_ask, goes_on, goes_on_after, only_reads = None, False, "", False
     history, trajectory = _NO_HISTORY, _NO_TRAJECTORY
-    said = ""
+    said, line = "", None
     if kind in _ON_AND_ON:
         goes_on = kind is TurnKind.TOOL_LOOP or _structural_kind(view, words) is TurnKind.TOOL_LOOP
         if kind is TurnKind.TOOL_LOOP or words is None:
@@ -76,6 +77,8 @@ def read_turn(view: RequestView) -> Turn:
             trajectory = read_trajectory(told.work, len(conversation.items))
     if kind in PERSONS_KINDS:
         asked = _find_ask(conversation, client, words, told)
+        if hears_lines and (told.last or (words and words[0] in LINE_STARTS)):
+            line = find_line(view, client, kind, words, told)
         if told.turns:
             history = told.as_session()
             if words and len(words) <= SHORT_CHARS:
@@ -102,14 +105,8 @@ def read_turn(view: RequestView) -> Turn:
         trajectory=trajectory,
         usual_efforts=client.default_efforts,
         said=said,
+        line=line,
     )
-
-
-def read_kind(view: RequestView) -> tuple[Client, TurnKind]:
-    client, by_system = _recognise(view)
-    end = read_end(view.conversation, client)
-    kind = _read_stated(view, client).kind or by_system or _marked_kind(view, end.message)
-    return client, kind or _structural_kind(view, end.words)
 
 
 def _find_interruption(last: Message | None) -> str:

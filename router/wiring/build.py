@@ -297,7 +297,7 @@ def build_plan(
         limits=config.limits,
         deadline_seconds=config.limits.deadline_seconds,
         keeps_text=config.ledger.keep_text,
-        applies_tier_lines=config.in_band_line,
+        hears_lines=config.in_band_line,
         window_of_auto=config.window_of_auto,
         takes_callers_keys=(takes_callers_keys := any(target.takes_callers_key for target in targets.values())),
         keys=keys,

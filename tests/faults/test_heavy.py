@@ -13,7 +13,6 @@ from router.contract.exchange import Arrival
 from router.contract.words import Dialect, Operation
 from router.dialects.requests import read_request
 from router.dispatch.outgoing import prepare
-from router.sessions.in_band import apply_tier_lines
 from router.sessions.turns import read_turn
 from tests.tools.http import call
 from tests.tools.running import two_targets
@@ -34,7 +33,7 @@ CASES = {
 
 def work_through(raw: bytes, dialect: Dialect) -> None:
     """All work on a request before its target is called."""
-    view = apply_tier_lines(read_request(Arrival("req_1", dialect, Operation.CREATE, {}, raw)))
+    view = read_request(Arrival("req_1", dialect, Operation.CREATE, {}, raw))
     read_turn(view)
     prepare(view, reach(make_target()), 100)
 

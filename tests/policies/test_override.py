@@ -1,11 +1,8 @@
 """What a person or an operator asked for by name, strongest channel first."""
 
-from msgspec.structs import replace
-
 from policies.override import OverrideConfig, OverridePolicy
 from router.contract.opinions import Insist, Lean, Rank
-from router.contract.request import InBand, Overrides
-from router.contract.signals import Alias
+from router.contract.signals import Alias, TierLine, Wish
 from router.contract.words import Tier
 from tests.tools.values import ask, make_signals, make_target, stand
 
@@ -14,38 +11,35 @@ OVERRIDE = OverridePolicy(OverrideConfig())
 
 def test_a_header_outranks_a_session_which_outranks_a_name():
     header = OVERRIDE.judge(ask(headers={"x-tandem-tier": "fast"}), make_signals(alias=Alias("deep", tier=Tier.DEEP)))
-    session = OVERRIDE.judge(ask(), make_signals(session_override=Tier.FAST))
+    session = OVERRIDE.judge(ask(), make_signals(wish=Wish(Tier.FAST)))
 
     assert [(opinion.rank, opinion.tier) for opinion in header] == [(Rank.HEADER, Tier.FAST), (Rank.MODEL_NAME, Tier.DEEP)]
     assert [(opinion.rank, opinion.tier) for opinion in session] == [(Rank.SESSION_SCOPE, Tier.FAST)]
 
 
 def test_a_first_line_outranks_a_session_and_a_header_outranks_the_line():
-    view = ask(headers={"x-tandem-tier": "fast"})
-    line = replace(ask(), overrides=Overrides(line=InBand(Tier.DEEP)))
+    header = ask(headers={"x-tandem-tier": "fast"})
+    line, cleared = TierLine(Tier.DEEP), TierLine(None)
+    wish = Wish(Tier.FAST)
 
-    assert (
-        OVERRIDE.judge(replace(view, overrides=replace(view.overrides, line=InBand(Tier.DEEP))), make_signals())[0].tier
-        is Tier.FAST
-    )
-    assert OVERRIDE.judge(line, make_signals(session_override=Tier.FAST))[0].tier is Tier.DEEP
-    assert (
-        OVERRIDE.judge(replace(ask(), overrides=Overrides(line=InBand(None))), make_signals(session_override=Tier.FAST)) == ()
-    )
+    assert OVERRIDE.judge(header, make_signals(line=line))[0].tier is Tier.FAST
+    assert [(opinion.rank, opinion.tier) for opinion in OVERRIDE.judge(ask(), make_signals(line=line, wish=wish))] == [
+        (Rank.IN_BAND_LINE, Tier.DEEP)
+    ]
+    assert OVERRIDE.judge(ask(), make_signals(line=cleared, wish=wish)) == ()
 
 
-def test_a_line_or_a_name_that_something_newer_outranks_says_nothing():
-    line = replace(ask(), overrides=Overrides(line=InBand(Tier.DEEP)))
-    named = make_signals(alias=Alias("deep", tier=Tier.DEEP), session_override=Tier.FAST)
-    older = replace(named, turn=replace(named.turn, heeds_line=False, heeds_name=False))
+def test_what_a_line_or_the_session_asks_for_outranks_the_models_name():
+    alias = Alias("deep", tier=Tier.DEEP)
 
-    assert [(opinion.rank, opinion.tier) for opinion in OVERRIDE.judge(line, older)] == [(Rank.SESSION_SCOPE, Tier.FAST)]
-    cleared = replace(older, turn=replace(older.turn, session_override=None))
-    assert OVERRIDE.judge(ask(), cleared) == ()
+    for asked in ({"wish": Wish(Tier.FAST)}, {"line": TierLine(Tier.FAST)}):
+        assert [opinion.tier for opinion in OVERRIDE.judge(ask(), make_signals(alias=alias, **asked))] == [Tier.FAST]
+    for cleared in ({"wish": Wish(None)}, {"line": TierLine(None)}):
+        assert OVERRIDE.judge(ask(), make_signals(alias=alias, **cleared)) == ()
 
 
 def test_auto_in_a_header_clears_what_the_session_was_asked():
-    assert OVERRIDE.judge(ask(headers={"x-tandem-tier": "auto"}), make_signals(session_override=Tier.DEEP)) == ()
+    assert OVERRIDE.judge(ask(headers={"x-tandem-tier": "auto"}), make_signals(wish=Wish(Tier.DEEP))) == ()
 
 
 def test_auto_in_a_header_outranks_the_models_name():

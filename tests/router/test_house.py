@@ -339,18 +339,18 @@ async def test_the_whole_decision_is_told_to_who_asks_for_it():
     assert (told["tier"], told["drops"]) == ("fast", {})
 
 
-async def test_a_first_line_is_heeded_unless_the_plan_says_otherwise():
-    sent = {}
-    for applies_tier_lines in (True, False):
+async def test_a_first_line_is_heeded_unless_the_plan_says_otherwise_and_is_sent_as_it_was_typed():
+    because = {}
+    for hears_lines in (True, False):
         reachable = reach(SPARK)
-        walk = Walk(
-            make_house(reachable, reach(SAGE), applies_tier_lines=applies_tier_lines),
-            messages=[{"role": "user", "content": "tier: fast\nfix it"}],
-        )
+        policies = (OverridePolicy(OverrideConfig()),)
+        house = make_house(reachable, reach(SAGE), policies=policies, hears_lines=hears_lines)
+        walk = Walk(house, messages=[{"role": "user", "content": "tier: fast\nfix it"}])
         await walk.task
-        sent[applies_tier_lines] = reachable.adapter.bodies[0]["messages"][0]["content"]
+        because[hears_lines] = walk.headers["x-tandem-because"]
+        assert reachable.adapter.bodies[0]["messages"][0]["content"] == "tier: fast\nfix it"
 
-    assert sent == {True: "fix it", False: "tier: fast\nfix it"}
+    assert because[True] == "the first line asks for fast" != because[False]
 
 
 @pytest.mark.parametrize("line", ["tier: fast", "TİER: fast"])
@@ -364,7 +364,7 @@ async def test_what_is_explained_of_a_first_line_is_what_is_served(line):
     decided = await house.decide(arrive(raw=raw))
 
     served = walk.exchange.last(Decided)
-    assert (decided.view.overrides, decided.view.body) == (served.view.overrides, served.view.body)
+    assert (decided.decision.turn.line, decided.decision.tier) == (served.decision.turn.line, served.decision.tier)
 
 
 @pytest.mark.parametrize("dialect", [Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES])
@@ -384,7 +384,7 @@ async def test_a_message_that_is_only_a_tier_line_is_answered_here_and_costs_not
     line = walk.exchange.last(Recorded).entry.line
     assert (line.outcome, line.target, line.cost_usd, line.attempts) == ("SERVED", None, 0.0, 0)
     assert (line.session, line.turn_kind) == (read_turn(walk.exchange.last(Read).view).session, "ask")
-    assert b"This session is set to fast." in walk.sink.body
+    assert b"Your next message goes to fast." in walk.sink.body
     assert walk.headers["content-type"].startswith("text/event-stream" if is_streaming else "application/json")
     assert reachable.adapter.bodies == []
 
@@ -397,66 +397,24 @@ async def test_a_tier_line_alone_under_a_name_that_is_not_known_is_refused_like_
     assert ending_of(walk).status == 404
 
 
-async def test_a_response_of_the_routers_own_can_be_continued_and_no_target_sees_it():
-    reachable = reach(SPARK)
-    house = make_house(reachable, reach(SAGE), policies=(OverridePolicy(OverrideConfig()),))
-    first = Walk(house, dialect=Dialect.RESPONSES, input="tier: fast")
-    await first.task
-
-    later = Walk(
-        house, name="req_2", dialect=Dialect.RESPONSES, input="fix it", previous_response_id=json.loads(first.sink.body)["id"]
-    )
-    await later.task
-
-    assert later.headers["x-tandem-because"] == "the first line asks for fast"
-    assert "tier" not in json.dumps(reachable.adapter.bodies[0]["messages"])
-    assert "session is set" not in json.dumps(reachable.adapter.bodies[0])
-
-
-async def test_every_response_of_a_chain_is_continued_under_the_newest_line_before_it_and_no_target_sees_one():
+async def test_each_turn_of_a_chain_of_responses_is_served_as_its_own_line_or_the_lone_one_before_it_asks():
     reachable = {name: reach(target, *[answers()] * 9) for name, target in (("fast", SPARK), ("deep", SAGE))}
     house = make_house(*reachable.values(), policies=(OverridePolicy(OverrideConfig()),))
     ids: list[str] = []
 
-    async def say(words: str, previous: str | None) -> str:
+    async def say(words: str, previous: str | None) -> str | None:
         more = {"previous_response_id": previous} if previous else {}
         walk = Walk(house, name=f"req_{len(ids)}", dialect=Dialect.RESPONSES, input=words, **more)
         await walk.task
         ids.append(json.loads(walk.sink.body)["id"])
-        return walk.headers["x-tandem-tier"]
+        return walk.headers["x-tandem-because"] if "x-tandem-tier" in walk.headers else None
 
-    assert await say("tier: fast\nbegin", None) == "fast"
-    assert await say("go on", ids[0]) == "fast"
-    assert await say("tier: deep\ngo on", ids[1]) == "deep"
-    assert await say("go on", ids[2]) == "deep"
-    assert await say("another way", ids[0]) == "fast"
-    assert "tier:" not in json.dumps([each.adapter.bodies for each in reachable.values()])
-
-
-async def test_a_thread_is_held_on_through_a_line_and_through_one_that_the_router_answers():
-    message = {"id": "msg_1", "type": "message", "role": "assistant", "content": [{"type": "text", "text": "done"}],
-               "stop_reason": "end_turn", "usage": {"input_tokens": 1, "output_tokens": 1}}  # fmt: skip
-    speaks = {"speaks": frozenset({Dialect.MESSAGES})}
-    fast = reach(make_target(**speaks), *[answers(message)] * 5)
-    deep = reach(make_target("sage", Tier.DEEP, **speaks), *[answers({**message, "id": "msg_2"})] * 5)
-    house = make_house(fast, deep, policies=(OverridePolicy(OverrideConfig()),))
-
-    async def say(name: str, words: str, previous: str | None) -> Walk:
-        thread = {"type": "continue", "previous_message_id": previous} if previous else {"type": "create"}
-        given = {"messages": [{"role": "user", "content": words}], "max_tokens": 9, "thread": thread}
-        walk = Walk(
-            house, name=name, dialect=Dialect.MESSAGES, headers={"anthropic-beta": "message-threads-2026-08-12"}, **given
-        )
-        await walk.task
-        return walk
-
-    first = await say("req_1", "tier: fast\nbegin", None)
-    second = await say("req_2", "Tier: Deep", json.loads(first.sink.body)["id"])
-    third = await say("req_3", "go on", json.loads(second.sink.body)["id"])
-
-    assert (first.headers["x-tandem-tier"], third.headers["x-tandem-tier"]) == ("fast", "deep")
-    assert json.loads(second.sink.body)["content"][0]["text"] == "This session is set to deep."
-    assert [message["content"] for message in deep.adapter.bodies[0]["messages"]] == ["begin", message["content"], "go on"]
+    fast, deep = "the first line asks for fast", "the first line asks for deep"
+    assert await say("tier: deep", None) is None
+    assert await say("begin", ids[0]) == deep
+    assert await say("tier: fast\nfix it", ids[1]) == fast
+    assert await say("go on", ids[2]) not in (fast, deep)
+    assert "tier: deep" in json.dumps(reachable["deep"].adapter.bodies)
 
 
 async def test_deciding_alone_calls_nobody_and_remembers_nothing():

@@ -63,7 +63,7 @@ def make_signals(
         text,
         **{
             key: more.pop(key)
-            for key in ("is_planning", "session_override", "usual_efforts", "position", "plan", "trajectory")
+            for key in ("is_planning", "line", "wish", "usual_efforts", "position", "plan", "trajectory")
             if key in more
         },
         history=history,

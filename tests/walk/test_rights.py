@@ -109,15 +109,11 @@ async def test_a_key_without_the_right_is_refused_deep_by_the_metadata_of_a_sock
     assert later["status"] == "completed"
 
 
-@pytest.mark.parametrize("by_line", [True, False], ids=["tier line", "header"])
 async def test_a_session_that_was_set_to_deep_before_the_right_was_taken_away_is_refused_and_can_be_set_back(
-    tandem, callers, config, upstream, other_upstream, by_line
+    tandem, callers, config, upstream, other_upstream
 ):
     headers = callers["forcing"] | SESSION
-    if by_line:
-        kept = await call(tandem.port, CHAT, chat(ALONE), headers)
-    else:
-        kept = await call(tandem.port, CHAT, chat(), headers | {"x-tandem-tier": "deep", "x-tandem-scope": "session"})
+    kept = await call(tandem.port, CHAT, chat(), headers | {"x-tandem-tier": "deep", "x-tandem-scope": "session"})
     before = await call(tandem.port, CHAT, chat(), headers)
     callers.write(forcing={})
     swap(tandem, config)

@@ -340,20 +340,19 @@ async def test_hidden_state_of_unknown_origin_is_dropped_when_refused_and_never_
     assert "from another life" not in json.dumps(fast.asked[-1])
 
 
-async def test_a_first_line_sets_the_tier_for_the_session_and_never_reaches_a_target(tmp_path, upstream, other_upstream, hosts):
-    (fast, deep), client = hosts, Claude()
+async def test_a_first_line_sets_the_tier_of_each_call_of_its_turn_and_no_longer(tmp_path, upstream, other_upstream, hosts):
+    (_fast, deep), client = hosts, Claude()
     async with running(config(upstream.base_url, other_upstream.base_url, "messages"), tmp_path) as tandem:
+        deep.plan = ["tool"]
         client.ask(f"tier: deep\n{QUICK}")
-        assert await go_on(tandem, client) == ["deep"]
+        assert await go_on(tandem, client) == ["deep", "deep"]
         client.ask(f"{QUICK} too")
-        assert await go_on(tandem, client) == ["deep"]
-        client.ask(f"tier: auto\n{QUICK} three")
         assert await go_on(tandem, client) == ["fast"]
 
-    assert "tier:" not in json.dumps(fast.asked + deep.asked)
+    assert [json.dumps(asked).count("tier: deep") for asked in deep.asked] == [1, 1]
 
 
-async def test_a_line_alone_after_an_interrupt_is_answered_by_the_router_and_no_target_sees_the_exchange(
+async def test_a_line_alone_after_an_interrupt_is_answered_by_the_router_and_counts_for_the_next_turn(
     tmp_path, upstream, other_upstream, hosts
 ):
     (fast, deep), client = hosts, Claude()
@@ -371,11 +370,9 @@ async def test_a_line_alone_after_an_interrupt_is_answered_by_the_router_and_no_
         client.ask(f"{QUICK} too")
         assert await go_on(tandem, client) == ["deep"]
 
-    assert [part["text"] for part in reply.json["content"]] == ["This session is set to deep."]
+    assert [part["text"] for part in reply.json["content"]] == ["Your next message goes to deep."]
     assert "x-tandem-target" not in reply.headers
     assert (len(fast.asked), len(deep.asked)) == (1, 1)
-    assert "tier: deep" not in json.dumps(deep.asked)
-    assert "session is set" not in json.dumps(deep.asked)
     assert "[Request interrupted by user]" in json.dumps(deep.asked)
 
 

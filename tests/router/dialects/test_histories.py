@@ -20,7 +20,6 @@ from router.contract.words import Dialect, Operation
 from router.dialects import histories, json_body
 from router.dialects.histories import NO_HISTORIES, Histories, learn
 from router.dialects.requests import read_request
-from router.sessions.in_band import apply_tier_lines
 from router.sessions.turns import read_turn
 
 KNOWN = Histories()
@@ -149,7 +148,7 @@ def test_nothing_that_somebody_else_wrote_makes_what_is_kept_grow():
     results = [{"role": "tool", "tool_call_id": call["id"], "content": "2 failed"} for call in calls]
     body = {"model": "auto", "messages": [*said, {"role": "assistant", "tool_calls": calls}, *results]}
 
-    read_turn(apply_tier_lines(view_of(Dialect.CHAT, body, {})))
+    read_turn(view_of(Dialect.CHAT, body, {}))
 
     assert 0 < bytes_kept() < 60_000
 
@@ -261,9 +260,7 @@ def reading_of(dialect: Dialect, body: dict, headers: dict, known: Histories = K
         view = view_of(dialect, body, headers, known)
     except BadRequest as error:
         return str(error), error.param
-    heeded = apply_tier_lines(view)
-    told = (view.system, view.needs, view.image_count, view.media_bytes, read_turn(view))
-    return *told, heeded.body, heeded.overrides, heeded.needs, read_turn(heeded)
+    return view.system, view.needs, view.image_count, view.media_bytes, read_turn(view)
 
 
 def assert_the_same_as_read_whole(requests: list[tuple[Dialect, dict, dict]]) -> None:
@@ -407,12 +404,3 @@ def test_all_callers_together_are_kept_within_one_bound(monkeypatch):
         f"caller {number}" for number in range(15, 20)
     ]
     assert [caller.name for caller, *_ in known.starts] == [f"caller {number}" for number in range(13, 20)]
-
-
-def test_a_request_that_is_rewritten_is_read_with_what_its_caller_sent_before():
-    said = large(*range(40))["messages"]
-    asked = {"model": "auto", "messages": [*said, {"role": "user", "content": "tier: deep\nadd tests"}]}
-    apply_tier_lines(view_of(Dialect.CHAT, asked, {}))
-
-    goes_on = {**asked, "messages": [*asked["messages"], {"role": "assistant", "content": "done"}]}
-    assert apply_tier_lines(view_of(Dialect.CHAT, goes_on, {})).conversation.known[0].count >= 39

@@ -78,7 +78,7 @@ async def serve(
     raw = json.dumps(body if tools else {name: body[name] for name in ("model", "messages")}).encode()
     arrival = Arrival(f"req_{time.monotonic_ns()}", Dialect.CHAT, Operation.CREATE, head, raw)
     decided = await house.decide(arrival)
-    if decided.view.overrides.for_session or decided.view.overrides.line:
+    if decided.view.overrides.for_session:
         exchange = make_exchange(house.state.memory)
         exchange.note(decided)
         exchange.note(FirstByte(house.plan.targets[decided.decision.targets[0]]))
@@ -128,13 +128,11 @@ async def test_the_words_of_a_turn_that_stays_are_known_all_the_same(house, read
     assert RegretSign.ASKED_AGAIN in cases[0].regrets
 
 
-@pytest.mark.parametrize("wish", ["header", "line"])
-async def test_a_wish_for_the_session_is_no_label_of_its_turns(house, read, wish):
-    pin = {"x-tandem-tier": "deep", "x-tandem-scope": "session"} if wish == "header" else {}
+async def test_a_wish_for_the_session_is_no_label_of_its_turns(house, read):
+    pin = {"x-tandem-tier": "deep", "x-tandem-scope": "session"}
     first = {"role": "user", "content": "fix the typo"}
     await serve(house, "fix the typo", headers=AGENT)
-    line = "tier: deep\n" if wish == "line" else ""
-    await serve(house, f"{line}fix the other typo", headers={**AGENT, **pin})
+    await serve(house, "fix the other typo", headers={**AGENT, **pin})
     pinned = await serve(house, "fix the name", more=(CALL, RESULT, first), headers=AGENT)
     await serve(house, "fix the name", more=(CALL, RESULT, first, CALL, RESULT), headers=AGENT)
 

@@ -14,17 +14,14 @@ from router.contract.words import Dialect, Operation, Outcome, Tier
 from router.dialects.answers import read_whole_answer
 from router.responses.local import answer_locally
 from router.sense.models import ModelNames
-from router.sessions.in_band import apply_tier_lines
-from router.sessions.memory import SessionMemory
 from router.sessions.turns import read_turn
-from router.stores.memory.entries import NoSessions
 from router.stores.memory.responses import MemoryResponses
 from router.stores.memory.socket_responses import SocketResponses
 from tests.tools.exchanges import RecordingSink, make_exchange
 from tests.tools.values import ask, make_view
 
 SERVED = Ending(Outcome.SERVED, 200)
-WORDS = "This session is set to fast."
+WORDS = "Your next message goes to fast."
 USER = {"role": "user", "content": "tier: fast"}
 BODIES = {
     Dialect.CHAT: {"messages": [USER]},
@@ -49,11 +46,11 @@ class Local:
         self.given, self.sink = given, RecordingSink()
         self.plan = SimpleNamespace(models=ModelNames({}, ("spark",)), rules=SimpleNamespace(rights=rights))
         self.exchange = make_exchange(dialect=given.dialect, operation=given.operation, responses=socket_store)
-        self.kept = SimpleNamespace(memory=SessionMemory(NoSessions()), counter=Counter(), responses=MemoryResponses())
+        self.kept = SimpleNamespace(counter=Counter(), responses=MemoryResponses())
 
     async def answer(self) -> Ending | None:
-        view = apply_tier_lines(self.given)
-        local = answer_locally(self.exchange, self.given, view, self.plan, self.kept, self.sink)
+        turn = read_turn(self.given)
+        local = answer_locally(self.exchange, self.given, turn, self.plan, self.kept, self.sink)
         return await local if local is not None else None
 
     @property
@@ -108,6 +105,7 @@ async def test_a_tier_line_for_auto_needs_no_right():
     local = Local(make_view(body), rights={LOCAL.name: Rights(may_force=frozenset())})
 
     assert await local.answer() == SERVED
+    assert b"Tandem chooses the tier of your next message." in local.sink.body
 
 
 @pytest.mark.parametrize("store", [None, True, False])

@@ -155,8 +155,8 @@ async def test_two_guessed_sessions_that_begin_alike_under_other_names_stay_apar
     await named("deep", "hello")
     await named("auto", "hello")
 
-    assert (await named("auto", "hello", "x", "y")).name is None
-    assert (await named("deep", "hello", "z", "y")).name is None
+    assert (await named("auto", "hello", "x", "y")).key.number == 1
+    assert (await named("deep", "hello", "z", "y")).key.number == 0
 
 
 async def test_a_guessed_session_is_found_at_another_router_by_one_question_for_all_slots():

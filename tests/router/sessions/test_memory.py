@@ -5,16 +5,13 @@ from msgspec.structs import replace
 
 from router.contract.clock import Clock as ProcessClock
 from router.contract.facts import Decided, FirstByte, StateRefused
-from router.contract.request import InBand, Overrides
-from router.contract.signals import Alias
+from router.contract.signals import Wish
 from router.contract.words import Dialect, Outcome, Tier, TurnKind
 from router.dialects.opaque import is_foreign
 from router.sense.models import ModelNames
-from router.sessions.in_band import apply_tier_lines
 from router.sessions.memory import SessionMemory
 from router.sessions.turns import read_turn
 from router.stores.memory.entries import NoSessions
-from tests.tools.exchanges import make_exchange
 from tests.tools.sessions import (
     FOR_SESSION,
     TARGETS,
@@ -152,58 +149,6 @@ async def test_a_subagent_has_a_memory_of_its_own(memory):
     assert (place.tier, place.is_running) == (Tier.DEEP, True)
 
 
-async def test_a_wish_for_the_session_outlives_an_older_line_and_yields_to_a_newer_one(memory):
-    view = chat("one", "x", "two", prompt_cache_key="s")
-    old = InBand(Tier.FAST, 0, is_newest=False, mark="old")
-    await step(memory, replace(view, overrides=Overrides(tier=Tier.DEEP, for_session=True, line=old)))
-
-    later = chat("one", "x", "two", "y", "z", prompt_cache_key="s")
-    older = await look(memory, replace(later, overrides=Overrides(line=old)))
-    newer = await look(memory, replace(later, overrides=Overrides(line=InBand(Tier.FAST, 4, mark="new"))))
-
-    assert (older.heeds_line, older.override) == (False, Tier.DEEP)
-    assert (newer.heeds_line, newer.override) == (True, None)
-
-
-async def test_a_guessed_session_is_never_set_by_a_line(memory):
-    await step(memory, replace(chat("hello"), overrides=Overrides(line=InBand(Tier.DEEP, mark="m"))))
-
-    assert (await look(memory, chat("hello"))).override is None
-    assert (await look(memory, chat("hello", "hi", "do it"))).override is None
-
-
-async def test_a_line_outlives_the_history_that_a_named_session_shortens(memory):
-    line = InBand(Tier.DEEP, 2, mark="m")
-    await step(memory, replace(chat("a", "b", "c", prompt_cache_key="s"), overrides=Overrides(line=line)))
-
-    short = chat("summary", prompt_cache_key="s")
-    assert (await look(memory, short)).override is Tier.DEEP
-    newer = await look(memory, replace(short, overrides=Overrides(line=InBand(Tier.FAST, 0, mark="n"))))
-    assert (newer.override, newer.heeds_line) == (None, True)
-
-
-async def test_a_line_that_is_edited_away_counts_no_more_in_a_named_session_even_when_that_is_shortened_later(memory):
-    def said(*texts, line=None):
-        return replace(chat(*texts, prompt_cache_key="s"), overrides=Overrides(line=line))
-
-    older = InBand(Tier.FAST, 0, is_newest=False, mark="a")
-    await step(memory, said("a", line=replace(older, is_newest=True)))
-    await step(memory, said("a", "b", "c", line=InBand(Tier.DEEP, 2, mark="m")), Tier.DEEP)
-    assert (await look(memory, said("a", "b", "c", "d", "e", line=InBand(Tier.DEEP, 2, is_newest=False, mark="m")))).override
-
-    edited = await step(memory, said("a", "b", "another c", line=older))
-
-    assert (edited.override, edited.heeds_line) == (None, True)
-    assert (await look(memory, said("summary"))).override is Tier.FAST
-
-
-async def test_a_line_that_a_client_cut_out_of_the_middle_of_a_history_still_counts(memory):
-    line = InBand(Tier.DEEP, 2, mark="m")
-    await step(memory, replace(chat("a", "b", "c", prompt_cache_key="s"), overrides=Overrides(line=line)), Tier.DEEP)
-
-    assert (await look(memory, chat("a", "b", "later", "answer", "newest", prompt_cache_key="s"))).override is Tier.DEEP
-
-
 async def test_a_name_that_changes_in_a_shortened_history_is_newer_than_what_is_remembered():
     memory, names = SessionMemory(NoSessions()), ModelNames({}, ())
     long = chat("a", "b", "c", "d", "e", prompt_cache_key="s")
@@ -216,23 +161,10 @@ async def test_a_name_that_changes_in_a_shortened_history_is_newer_than_what_is_
         finish(answer(memory, found, view, turn, Tier.FAST, TARGETS["spark"]), TARGETS["spark"], 9)
         return found
 
-    assert (await named("auto", "summary")).override is Tier.DEEP
+    assert (await named("auto", "summary")).wish == Wish(Tier.DEEP)
     for said in (("summary", "x", "y"), ("summary", "x", "y", "z", "more")):
         found = await named("fast", *said)
-        assert (found.override, found.heeds_name) == (None, True)
-
-
-async def test_a_line_alone_is_remembered_for_a_named_session_and_survives_a_restart():
-    store = SharedSessions()
-    view = chat("hello", "hi", "tier: deep", prompt_cache_key="s")
-    line = InBand(Tier.DEEP, 2, is_alone=True, mark="m")
-    memory = SessionMemory(store)
-
-    said = await memory.set_tier(replace(view, overrides=Overrides(line=line)), Alias("auto"))
-    await memory.close()
-
-    assert said == "This session is set to deep."
-    assert (await look(SessionMemory(store), chat("hello", "hi", "do it", prompt_cache_key="s"))).override is Tier.DEEP
+        assert found.wish is None
 
 
 def side_view():
@@ -334,21 +266,6 @@ async def test_where_routers_share_sessions_an_answer_in_one_piece_is_stored_onc
     found = await look(SessionMemory(store), view)
     assert (found.state.target, found.position.warm) == ("sage", {"sage": 900})
     assert store.trips == before + 2, "one to store it, and one to look"
-
-
-async def test_where_routers_share_sessions_a_tier_line_is_confirmed_when_it_is_stored():
-    store, names = SharedSessions(), ModelNames({}, ())
-    view = make_view({"messages": [{"role": "user", "content": "tier: deep"}], "prompt_cache_key": "s"})
-    view = apply_tier_lines(view)
-    exchange = make_exchange()
-    exchange.confirming = confirming = Confirming()
-
-    await SessionMemory(store).set_tier(view, names.resolve("auto"), exchange)
-    ((_, written),) = confirming.writes
-    await written
-
-    (record,) = store.records.values()
-    assert b'"deep"' in record.state
 
 
 async def test_a_known_piece_that_was_refused_goes_to_no_target_any_more(memory):

@@ -7,45 +7,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Struct, structs
 
+from policies.override import OverrideConfig, OverridePolicy
 from router.contract.errors import UnknownOverride
-from router.contract.request import InBand
-from router.contract.session import SessionState, Wish
+from router.contract.opinions import Insist
 from router.contract.signals import Alias
 from router.contract.words import Dialect, Tier
 from router.sense.models import ModelNames
-from router.sessions.in_band import apply_tier_lines
 from router.sessions.memory import SessionMemory
 from router.sessions.turns import read_turn
-from router.sessions.wishes import Channel, Naming, exact_name, kept_name, newest_channel, read_naming
+from router.sessions.wishes import exact_name, kept_name
 from router.stores.memory.entries import NoSessions
 from tests.tools.sessions import TARGETS, answer, chat, finish, look, step
-from tests.tools.values import make_view
+from tests.tools.values import make_signals, make_view
 
 NAMES = ModelNames({"claude-*": "deep"}, ("spark", "sage"))
-ASKED = Wish(Tier.DEEP, at=4, line="known")
-
-
-@pytest.mark.parametrize(
-    ("line", "wish", "naming", "channel"),
-    [
-        (None, None, None, None),
-        (None, None, Naming("deep"), Channel.NAME),
-        (InBand(Tier.FAST, 0), None, Naming("deep"), Channel.LINE),
-        (InBand(Tier.FAST, -1), None, Naming("deep"), Channel.LINE),
-        (InBand(Tier.FAST, 2, is_newest=False), None, Naming("deep", 4), Channel.NAME),
-        (InBand(Tier.FAST, 4, is_newest=False), None, Naming("deep", 4), Channel.LINE),
-        (None, ASKED, Naming("deep"), Channel.SESSION),
-        (None, ASKED, Naming("deep", 4), Channel.SESSION),
-        (None, ASKED, Naming("deep", 6), Channel.NAME),
-        (None, ASKED, Naming("auto", 2, is_new=True), Channel.NAME),
-        (InBand(Tier.FAST, 2, is_newest=False), ASKED, None, Channel.SESSION),
-        (InBand(Tier.FAST, 6, is_newest=False), ASKED, None, Channel.LINE),
-        (InBand(Tier.FAST, 0, mark="new"), ASKED, Naming("auto", 0, is_new=True), Channel.LINE),
-        (InBand(Tier.FAST, 4, mark="known"), ASKED, None, Channel.SESSION),
-    ],
-)
-def test_the_newest_wish_counts_and_in_one_message_header_then_line_then_name(line, wish, naming, channel):
-    assert newest_channel(line, wish, naming) is channel
+OVERRIDE = OverridePolicy(OverrideConfig())
 
 
 @pytest.mark.parametrize("tier", ["fast", "auto"])
@@ -67,7 +43,7 @@ async def test_a_tier_for_a_session_without_a_name_is_refused_with_the_ways_to_n
     for more, fields in named:
         memory, again = SessionMemory(NoSessions()), make_view({**view.body, **fields}, headers=more)
         await step(memory, make_view({**view.body, **fields}, headers={**headers, **more}), Tier.DEEP)
-        assert (await look(memory, again)).override is (Tier.FAST if tier == "fast" else None)
+        assert (await look(memory, again)).wish.tier is (Tier.FAST if tier == "fast" else None)
     assert all(
         name in refused.value.message for name in ("x-tandem-session", "prompt_cache_key", "metadata.session_id", "tier: ")
     )
@@ -79,19 +55,24 @@ def test_a_name_is_a_wish_unless_it_only_matches_a_pattern():
     assert exact_name(Alias("mine")) == "auto"
 
 
-def test_a_name_counts_from_the_start_or_from_the_turn_at_which_it_changed():
-    known = SessionState(messages=5, name="deep", name_at=2)
+async def test_a_name_that_changes_inside_a_turn_counts_for_its_request_alone():
+    memory, sent = SessionMemory(NoSessions()), {"x-tandem-session": "s"}
+    begun = [{"role": "user", "content": "fix it"}]
+    view = make_view({"messages": begun}, headers={**sent, "x-tandem-tier": "fast", "x-tandem-scope": "session"})
+    await step(memory, view)
+    call = {"id": "1", "type": "function", "function": {"name": "ls", "arguments": "{}"}}
+    loop = [*begun, {"role": "assistant", "tool_calls": [call]}, {"role": "tool", "tool_call_id": "1", "content": "ok"}]
 
-    def read(name, state, *, is_first=False, begins_turn=True):
-        return read_naming(name, state, 8, is_first=is_first, begins_turn=begins_turn)
+    async def find(name: str, messages: list[dict]) -> Tier | None:
+        asked = make_view({"model": name, "messages": messages}, headers=sent)
+        turn = read_turn(asked)
+        found = await memory.recall(asked, turn, NAMES.resolve(name))
+        finish(answer(memory, found, asked, turn, Tier.FAST, TARGETS["spark"]), TARGETS["spark"], 9)
+        return found.wish.tier if found.wish is not None else None
 
-    assert read("deep", SessionState()) == Naming("deep")
-    assert read("deep", known) == Naming("deep", 2)
-    assert read("fast", known) == Naming("fast", 8, is_new=True)
-    assert read("auto", known) == Naming("auto", 8, is_new=True)
-    assert read("fast", known, begins_turn=False) == Naming("fast", 2)
-    assert read("fast", known, is_first=True) == Naming("fast")
-    assert read("deep", SessionState(messages=5)) == Naming("deep", 8, is_new=True)
+    following = [*loop, {"role": "assistant", "content": "done"}, {"role": "user", "content": "and the docs"}]
+    found = [await find("deep", loop), await find("auto", loop), await find("deep", following), await find("auto", following)]
+    assert found == [None, Tier.FAST, None, None]
 
 
 class Said(Struct, frozen=True):
@@ -118,30 +99,29 @@ def says(**fixed):
     )
 
 
-def is_answered_here(turn: Said) -> bool:
-    return turn.line is not None and turn.is_alone and not (turn.header is not None and turn.is_for_session)
-
-
-def expected(conversation: list[Said], *, has_id: bool) -> str:
-    """The rules, for the last message: walk through all that was said, and keep what was asked for last."""
-    wish, by_name, name = "auto", True, None
+def expected(conversation: list[Said]) -> str:
+    """The rules, for the last message."""
+    last, before = conversation[-1], conversation[-2] if len(conversation) > 1 else None
+    if last.header is not None:
+        return last.header
+    if last.line is not None:
+        return last.line
+    if before is not None and before.is_alone and before.line is not None:
+        return before.line
+    wish = name_then = None
     for turn in conversation:
+        is_for_session = turn.header is not None and turn.is_for_session
+        if turn.line is not None and turn.is_alone and not is_for_session:
+            continue  # answered here: nothing is remembered
         is_exact = not turn.name.startswith("claude")
-        is_first = name is None
-        if is_exact and turn.name != name and (by_name or not is_first):
-            wish, by_name = turn.name, True
-        if is_first and not has_id and is_answered_here(turn):
-            wish, by_name = turn.line, False
-            continue  # no target ever hears of it: such a session begins with its first message that one does
-        # A session whose first names matched patterns is as good as one that began with "auto".
-        name = turn.name if is_exact else name or "auto"
-        if turn.line is not None:
-            wish, by_name = turn.line, False
-        if turn.header is not None and turn.is_for_session:
-            wish, by_name = turn.header, False
-    last = conversation[-1]
-    # A name counts while it is sent.
-    return last.header or ("auto" if by_name and last.name.startswith("claude") else wish)
+        name = turn.name if is_exact else "auto"
+        if is_for_session:
+            wish, name_then = turn.header, name
+        elif is_exact and name != name_then:
+            wish = None
+    if wish is not None:
+        return wish
+    return "auto" if last.name.startswith("claude") else last.name
 
 
 class Talk:
@@ -167,9 +147,7 @@ class Talk:
                 call = {"id": f"{self.count}-{number}", "type": "function", "function": {"name": "ls", "arguments": "{}"}}
                 self.messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
                 self.messages.append({"role": "tool", "tool_call_id": call["id"], "content": "ok"})
-        self.messages.append(
-            {"role": "assistant", "content": f"answer {self.count}" if found else f"This session is set to {turn.line}."}
-        )
+        self.messages.append({"role": "assistant", "content": f"answer {self.count}"})
         return found
 
     async def _send(self, turn: Said) -> str | None:
@@ -177,22 +155,18 @@ class Talk:
         if turn.header is not None:
             headers["x-tandem-tier"] = turn.header
             headers["x-tandem-scope"] = "session" if turn.is_for_session else "request"
-        view = apply_tier_lines(make_view({"model": turn.name, "messages": self.messages}, Dialect.CHAT, headers))
-        alias, line = NAMES.resolve(turn.name), view.overrides.line
-        if line is not None and line.is_alone:
-            await self.memory.set_tier(view, alias)
+        view = make_view({"model": turn.name, "messages": self.messages}, Dialect.CHAT, headers)
+        alias, read = NAMES.resolve(turn.name), read_turn(view)
+        if read.line is not None and read.line.is_answered_here:
             return None
-        known = await self.memory.recall(view, read_turn(view), alias)
-        told = known.annotate(read_turn(view), view)
+        known = await self.memory.recall(view, read, alias)
+        told = known.annotate(read, view)
         target = TARGETS["sage"]
         finish(answer(self.memory, known, view, told, Tier.DEEP, target), target, 9)
-        if turn.header is not None:
-            return turn.header
-        if told.heeds_line and line is not None:
-            return str(line.tier or "auto")
-        if told.session_override is not None:
-            return str(told.session_override)
-        return turn.name if told.heeds_name and not alias.is_pattern else "auto"
+        opinions = OVERRIDE.judge(view, make_signals(alias=alias, line=told.line, wish=told.wish))
+        insists = [opinion for opinion in opinions if isinstance(opinion, Insist)]
+        first = max(insists, key=lambda insist: insist.rank, default=None)
+        return "auto" if first is None else str(first.tier or first.target)
 
 
 @settings(max_examples=300, deadline=None)
@@ -206,6 +180,6 @@ def test_random_conversations_are_served_by_the_newest_wish(conversation, has_id
             turn = said if has_id else structs.replace(said, is_for_session=False)
             so_far.append(turn)
             for tier in await talk.say(turn):
-                assert tier == expected(so_far, has_id=has_id)
+                assert tier == expected(so_far)
 
     asyncio.run(walk())

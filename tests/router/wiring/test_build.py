@@ -92,7 +92,7 @@ async def test_a_plan_holds_what_its_config_says(built, tmp_path):
     assert list(plan.targets) == ["swift", "simulated-deep"]
     assert [target.tier for target in plan.targets.values()] == [Tier.FAST, Tier.DEEP]
     assert (plan.deadline_seconds, plan.limits.max_in_flight) == (77, 3)
-    assert (plan.keeps_text, plan.applies_tier_lines, plan.rules.spill_over) == (True, False, False)
+    assert (plan.keeps_text, plan.hears_lines, plan.rules.spill_over) == (True, False, False)
     assert plan.rules.config_fingerprint == loaded.fingerprint
     assert [policy.name for policy in plan.rules.policies] == [name for name, _ in loaded.policies]
     assert plan.limits == loaded.config.limits
