@@ -26,7 +26,7 @@ def add_history_arguments(parser: argparse.ArgumentParser) -> None:
         "logs",
         nargs="*",
         metavar="LOG",
-        help="logs of Codex, Claude Code, SpecStory or aider (default: their folders)",
+        help="logs of Codex or Claude Code (default: their folders)",
     )
     parser.add_argument("--ledger", nargs="?", const="", metavar="FILE", help="read the ledger (default: ledger.path)")
     add_since_argument(parser)
@@ -66,7 +66,7 @@ class PastFiles:
         if self.logs:
             self._say_logs()
         if self.logs and not self.tally.files and self.ledger is None and not self.tally.unreadable_files:
-            hint = "logs of Codex, Claude Code, SpecStory and aider can be read"
+            hint = "logs of Codex and Claude Code can be read"
             raise Ended(2, f"no session log among these files\n  hint: {hint}")
 
     def _say_logs(self) -> None:

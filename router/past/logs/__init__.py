@@ -10,12 +10,10 @@ from itertools import islice
 from pathlib import Path
 
 from router.past.history import PastSession
-from router.past.logs import aider, claude_code, codex, specstory
-from router.past.logs.lines import Tally, read_objects, read_texts
+from router.past.logs import claude_code, codex
+from router.past.logs.lines import Tally, read_objects
 
-_AIDER_FILE = ".aider.chat.history.md"
 _PASSED_OVER = frozenset({".git", "node_modules", ".venv", "venv", "__pycache__"})
-_HEAD_LINES = 60
 _ODDITIES = (OSError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
 """Errors that a foreign file may cause."""
 _BEGINNING_CHARS = 80
@@ -24,8 +22,6 @@ _Key = tuple[str, str, str, int]
 _READERS: dict[str, Callable[[Path, Tally], Iterator[PastSession]]] = {
     "codex": codex.read,
     "claude-code": claude_code.read,
-    "specstory": specstory.read,
-    "aider": aider.read,
 }
 
 
@@ -38,16 +34,15 @@ class LogFile:
 
 
 def usual_places() -> tuple[Path, ...]:
-    """In the home folder or as configured, and in the current folder."""
+    """In the home folder, or as configured."""
     home = Path(os.path.expanduser("~"))  # unlike `Path.home`, works without a home
     codex = Path(os.environ.get("CODEX_HOME") or home / ".codex")
     claude = Path(os.environ.get("CLAUDE_CONFIG_DIR") or home / ".claude")
-    in_home = (codex / "sessions", codex / "archived_sessions", claude / "projects")
-    return (*in_home, Path(".specstory/history"), Path(_AIDER_FILE))
+    return (codex / "sessions", codex / "archived_sessions", claude / "projects")
 
 
 def find_logs(roots: Iterable[Path], tally: Tally) -> list[LogFile]:
-    """A client's own logs before SpecStory's, oldest first. Links are followed only directly below a place, so walks end."""
+    """Oldest first. Links are followed only directly below a place, so walks end."""
     found: dict[Path, tuple[float, LogFile]] = {}
     for root in roots:
         for path in _walk(root):
@@ -61,8 +56,7 @@ def find_logs(roots: Iterable[Path], tally: Tally) -> list[LogFile]:
                 tally.unreadable_files += 1
                 continue
             found.setdefault(real, (state.st_mtime, LogFile(path, state.st_size)))
-    in_order = sorted(found.values(), key=lambda entry: (entry[1].path.suffix == ".md", entry[0], str(entry[1].path)))
-    return [log for _, log in in_order]
+    return [log for _, log in sorted(found.values(), key=lambda entry: (entry[0], str(entry[1].path)))]
 
 
 def _walk(root: Path) -> Iterator[Path]:
@@ -81,8 +75,7 @@ def _walk_folder(root: Path) -> Iterator[Path]:
     for folder, inner, names in os.walk(root, followlinks=False):
         inner[:] = sorted(name for name in inner if name not in _PASSED_OVER)
         for name in sorted(names):
-            is_history = name == _AIDER_FILE or (name.endswith(".md") and Path(folder).name == "history")
-            if name.endswith(".jsonl") or is_history:
+            if name.endswith(".jsonl"):
                 yield Path(folder, name)
 
 
@@ -113,32 +106,25 @@ def _read_log(path: Path, tally: Tally) -> list[PastSession]:
 
 def recognise(path: Path) -> str | None:
     """The client that left a file, by its first lines."""
-    ignored = Tally()
-    if path.suffix == ".jsonl":
-        for first in islice(read_objects(path, ignored), 5):
-            if codex.looks_like(first):
-                return "codex"
-            if claude_code.looks_like(first):
-                return "claude-code"
+    if path.suffix != ".jsonl":
         return None
-    head = "\n".join(islice(read_texts(path, ignored), _HEAD_LINES))
-    if aider.looks_like(head):
-        return "aider"
-    return "specstory" if specstory.looks_like(head) else None
+    for first in islice(read_objects(path, Tally()), 5):
+        if codex.looks_like(first):
+            return "codex"
+        if claude_code.looks_like(first):
+            return "claude-code"
+    return None
 
 
 def _leave_out_told(session: PastSession, told: set[_Key], tally: Tally) -> PastSession:
-    """Clients copy a session's start into its continuation, and SpecStory records what they log too.
+    """Clients copy a session's start into its continuation.
 
-    Turns are equal by second and beginning: SpecStory writes whole seconds, and may reformat words. They are also equal by
-    session, words and repetition: SpecStory may leave two files of a session, one without seconds.
+    Turns are equal by second and beginning. They are also equal by session, words and repetition: old logs have no times.
     """
     repeated = set()
     said: Counter[str] = Counter()
     keys: list[_Key] = []
     for index, turn in enumerate(session.turns):
-        if session.client == "aider":
-            continue
         beginning = " ".join(turn.words.split())[:_BEGINNING_CHARS]
         said[beginning] += 1
         own: list[_Key] = [(session.client, session.id, beginning, said[beginning])]

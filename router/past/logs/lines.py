@@ -66,12 +66,6 @@ def read_objects(path: Path, tally: Tally, lose: Callable[[bytes], None] = lambd
             tally.broken_lines += 1
 
 
-def read_texts(path: Path, tally: Tally) -> Iterator[str]:
-    """Lines without their ends."""
-    for line in read_lines(path, tally):
-        yield line.decode("utf-8", "replace").rstrip("\r\n")
-
-
 def read_time(value: Json) -> float | None:
     """Seconds since 1970 of an ISO time or a number; else None."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):

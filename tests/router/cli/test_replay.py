@@ -6,7 +6,7 @@ from router.cli import main
 from tests.conftest import SIMULATED
 from tests.router.cli.recorded import record_turns
 from tests.router.cli.told import TURNS
-from tests.tools.histories import LONG, QUICK, Told, aider_log, specstory_log, write_home
+from tests.tools.histories import LONG, QUICK, Told, write_home
 from tests.tools.ledgers import write_ledger
 
 EDITS = Told("rename the variable usr to user in models.py", ("Edit",) * 3)
@@ -14,16 +14,13 @@ EDITS = Told("rename the variable usr to user in models.py", ("Edit",) * 3)
 
 def test_replay_finds_every_log_in_its_usual_place(home, capsys):
     write_home(home, TURNS)
-    (home / ".specstory/history").mkdir(parents=True)
-    (home / ".specstory/history/one.md").write_text(specstory_log(TURNS, "Cursor"))
-    (home / ".aider.chat.history.md").write_text(aider_log(TURNS))
 
     assert main(["replay"]) == 0
     told = capsys.readouterr()
 
-    assert told.out.startswith("12 turns: everything on deep → config.yaml")
-    assert "read 4 logs (1 of aider, 1 of claude-code, 1 of codex, 1 of specstory), 4 sessions" in told.err
-    assert "signs of a wrong tier: asked again 4" in told.out
+    assert told.out.startswith("6 turns: everything on deep → config.yaml")
+    assert "read 2 logs (1 of claude-code, 1 of codex), 2 sessions" in told.err
+    assert "signs of a wrong tier: asked again 2" in told.out
     assert QUICK.words not in told.out, "words are shown only when asked for"
 
 
@@ -64,7 +61,7 @@ def test_a_file_that_is_no_log_is_wrong_usage_and_what_can_be_read_is_told(home,
     assert main(["replay", str(home / "README.md")]) == 2
 
     told = capsys.readouterr()
-    assert "Codex, Claude Code, SpecStory and aider" in told.err
+    assert "logs of Codex and Claude Code can be read" in told.err
     assert told.out == ""
 
 
@@ -98,12 +95,11 @@ def test_combine_look_says_what_would_be_looked_at(home, capsys):
     assert "quality        unknown" in out
 
 
-def test_logs_without_plan_mode_and_ledgers_are_said_not_to_know_it(home, capsys):
-    (home / ".aider.chat.history.md").write_text(aider_log(TURNS))
+def test_a_ledger_is_said_not_to_know_plan_mode(home, capsys):
     record_turns(home, "fix the typo in README.md", "rename the variable usr to user", calls=2)
 
-    assert main(["replay", "--combine", "plan", str(home / ".aider.chat.history.md")]) == 0
-    assert "3 turns whose plan mode is not recorded" in capsys.readouterr().out
+    assert main(["replay", "--combine", "plan", "--ledger"]) == 0
+    assert "2 turns whose plan mode is not recorded" in capsys.readouterr().out
     assert main(["replay", "--combine", "plan", "--ledger", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
 

@@ -4,12 +4,9 @@ import os
 import random
 from datetime import timedelta
 
-from tests.conftest import SIMULATED
 from tests.tools.histories import BEGAN, LONG, QUICK, Told, codex_log
 
 TURNS = [QUICK, LONG, Told("it is still wrong", ("Bash",))]
-UNSURE = f"{SIMULATED}policies: [override, {{learned: {{strength: 0.4}}}}]\n"
-"""The words alone are not believed much, so that a person's own history can outweigh them."""
 
 
 def write_history(folder, sessions: int = 100, seed: int = 3) -> None:

@@ -2,7 +2,7 @@
 
 from router.past.logs import find_logs, read_logs
 from router.past.logs.lines import Tally
-from tests.tools.histories import LONG, QUICK, Told, aider_log, claude_log, codex_log, specstory_log
+from tests.tools.histories import LONG, QUICK, Told, claude_log, codex_log
 
 TURNS = [QUICK, LONG, Told("it is still wrong", ("Bash",)), Told("thanks")]
 
@@ -10,8 +10,6 @@ TURNS = [QUICK, LONG, Told("it is still wrong", ("Bash",)), Told("thanks")]
 FORMATS = {
     "codex": ("rollout-1.jsonl", codex_log),
     "claude-code": ("one.jsonl", claude_log),
-    "specstory": ("one.md", specstory_log),
-    "aider": (".aider.chat.history.md", aider_log),
 }
 
 
