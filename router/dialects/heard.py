@@ -5,31 +5,25 @@ from router.dialects.composer import Composer
 from router.dialects.table import SPECS
 from router.dialects.translate.translator import AnswerTranslator
 
-ODD_SHAPES = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+_ODD_SHAPES = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """Raised by foreign JSON of an unexpected shape."""
 
 
 def hear(dialect: Dialect, answer: bytes) -> "Heard | None":
     """Read a whole or streamed answer; None if it is not one."""
-    if SPECS[dialect].translation is None:
+    heard, translation = Heard(), SPECS[dialect].translation
+    if translation is None:
         return None
-    reader, heard = hear_along(dialect)
+    reader = AnswerTranslator(dialect, "", heard, translation.parser(heard, "", ""))
     try:
         if answer.lstrip()[:1] == b"{":
             reader.whole(answer)
         else:
             reader.feed(answer)
             reader.finish()
-    except ODD_SHAPES:
+    except _ODD_SHAPES:
         return None
     return heard
-
-
-def hear_along(dialect: Dialect) -> "tuple[AnswerTranslator, Heard]":
-    """A stream reader to feed, and what it collects. Feeding may raise one of `ODD_SHAPES`."""
-    heard, translation = Heard(), SPECS[dialect].translation
-    assert translation is not None
-    return AnswerTranslator(dialect, "", heard, translation.parser(heard, "", "")), heard
 
 
 class Heard(Composer):

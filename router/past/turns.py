@@ -23,8 +23,6 @@ WORKED = (Outcome.SERVED, Outcome.CUT_SHORT, *LEFT)
 """Outcomes in which a model worked. A refused or failed request is sent again, and would count twice."""
 _REFUSAL = 400
 """From this status on, the caller got no answer."""
-RACE = "x:race-req_"
-"""Session prefix of a race (`page.race`): both tiers served it, so no choice was made."""
 _LOOKS, _MOVED = "looks like a ", "moved up"
 
 
@@ -362,8 +360,7 @@ def lacks_cost(line: Line) -> bool:
 
 def is_of_a_turn(line: Line, outcomes: Collection[str] = WORKED) -> bool:
     """Whether a model worked on it in a person's turn."""
-    is_persons = line.session is not None and line.turn_kind in PERSONS_KINDS and not line.session.startswith(RACE)
-    return is_persons and line.outcome in outcomes
+    return line.session is not None and line.turn_kind in PERSONS_KINDS and line.outcome in outcomes
 
 
 def read_turns(

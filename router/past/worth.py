@@ -17,7 +17,7 @@ from router.contract.past import SpentCall, TurnWorth, WorthSums
 from router.contract.request import JsonObject
 from router.contract.words import BEGINS, Outcome, Tier, TurnKind, Word
 from router.past.rows import ASKED_FOR, Kept, read_kept
-from router.past.turns import RACE, WORKED, lacks_cost
+from router.past.turns import WORKED, lacks_cost
 
 MAX_SESSIONS = 10_000
 """Sessions whose last turn is remembered, to hear that it was redone."""
@@ -342,10 +342,7 @@ class Account:
         turn = Turn(call, kept, is_fast=is_fast, is_persons=word.begins)
         turn.measure(call, word)
         session, key = call.session, (call.caller, call.session)
-        is_race = isinstance(session, str) and session.startswith(RACE)
-        if not word.begins or session is None or is_race:
-            if is_race:
-                turn.ratio = _AS_IT_WAS  # both tiers served it
+        if not word.begins or session is None:
             self._end(turn)
             return
         if (before := self._open.pop(key, None)) is not None:

@@ -49,7 +49,6 @@ def list_panels(built: Built, is_ready: Callable[[], bool], admission: Admission
     from router.page.live import LiveFeed
     from router.page.past import Past
     from router.page.queries import LookingBack
-    from router.page.race import Race
     from router.page.site import Site
 
     house, state, ledger = built.house, built.house.state, built.ledger
@@ -70,7 +69,6 @@ def list_panels(built: Built, is_ready: Callable[[], bool], admission: Admission
         Reload(built.reloader.answer if built.reloader is not None else None),
         RevokedWork(built.key_watch.answer if built.key_watch is not None else None),
         Login(admission),
-        Race(admission),
         Wrong(built.ledger_path, state.entries, lambda: admission.limits),
     )
 

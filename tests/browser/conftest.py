@@ -4,7 +4,7 @@ What tests may rely on in the page (ids and data attributes):
 
   body                       [data-ready] once the first view is drawn
   [data-connection]          "connecting" | "live" | "lost"
-  [data-nav="today"] …       links of the menu: today, turns, sessions, savings, targets, callers, race
+  [data-nav="today"] …       links of the menu: today, turns, sessions, savings, targets, callers
   [data-view="today"] …      the view that is shown: those, and turn, session, login
   [data-notice="KIND"]       one line for each notice; [data-hint] for what to do, where that is no command
   [data-theme-switch]        light or dark; <html data-theme="light|dark"> once chosen
@@ -27,7 +27,6 @@ What tests may rely on in the page (ids and data attributes):
   Targets:   [data-target="NAME"], [data-state], [data-plot="ttft|speed"]
   Savings:   [data-sentence], [data-figure="NAME"], [data-sure], [data-turns], [data-behind="redone|saved"] with [data-behind-row="ID"]
   Callers:   [data-caller="NAME"], [data-budget="day|month"]
-  Race:      #race-input, [data-race-go], [data-race-stop], [data-side="fast|deep"] with [data-answer], [data-watch], [data-done]
 """
 
 from collections.abc import Iterator

@@ -100,15 +100,6 @@ def test_the_address_of_a_session_names_its_caller_for_an_admin_alone(page, keye
         log_out(page)
 
 
-def test_a_race_needs_the_right_to_force_both_tiers(page, keyed):
-    log_in(page, keyed, "bob")
-    page.goto(f"{keyed.url}/#/race")
-    page.locator("#race-input").fill("hello")
-    page.locator("[data-race-go]").click()
-
-    expect(page.locator("[data-view=race] [role=alert]").first).to_contain_text("may_force")
-
-
 def test_another_site_can_neither_read_nor_write_with_the_login(page, keyed, router, context):
     """`localhost` and `127.0.0.1` are two sites to a browser, and two ports two origins of one site."""
     log_in(page, keyed, "ada")
@@ -118,7 +109,7 @@ def test_another_site_can_neither_read_nor_write_with_the_login(page, keyed, rou
 
     tried = stranger.evaluate(
         """async (url) => {
-            const tries = [["/tandem/stats", {}], ["/tandem/race", {method: "POST", body: '{"input": "x"}'}]];
+            const tries = [["/tandem/stats", {}], ["/tandem/wrong/req_1", {method: "POST", body: '{"tier": "deep"}'}]];
             const found = [];
             for (const [path, options] of tries)
                 for (const mode of ["cors", "no-cors"])

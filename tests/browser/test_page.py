@@ -113,31 +113,6 @@ def test_the_list_is_filtered_by_tier_and_by_text_and_its_address_says_so(page, 
     expect(page.locator("[data-empty]")).to_be_visible()
 
 
-def test_a_race_shows_both_answers_and_their_figures(page, router):
-    open_page(page, router, "race")
-
-    page.locator("#race-input").fill("What is a bloom filter good for?")
-    page.locator("[data-race-go]").click()
-
-    for side in ("fast", "deep"):
-        lane = page.locator(f'[data-side="{side}"]')
-        expect(lane.locator("[data-done=yes]")).to_be_attached()
-        expect(lane.locator("[data-answer]")).to_contain_text(f"simulated {side} tier")
-        expect(lane.locator("[data-watch]")).to_contain_text(" s")
-        expect(lane.locator("[role=alert]")).to_have_count(0)
-
-
-def test_a_race_can_be_stopped(page, router):
-    open_page(page, router, "race")
-    page.locator("#race-input").fill(UNHURRIED)
-    page.locator("[data-race-go]").click()
-
-    page.locator("[data-race-stop]").click()
-
-    expect(page.locator("[data-race-stop]")).to_have_count(0)
-    expect(page.locator('[data-side="deep"] [data-done=yes]')).to_have_count(0)
-
-
 def test_markup_in_a_prompt_a_session_and_a_model_stays_text(page, router):
     name = router.ask(f"fix {MARKUP}", x_tandem_session=MARKUP)
     open_page(page, router, query="?words=1")

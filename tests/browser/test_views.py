@@ -7,7 +7,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
-VIEWS = ("today", "turns", "turn", "sessions", "session", "savings", "targets", "race")
+VIEWS = ("today", "turns", "turn", "sessions", "session", "savings", "targets")
 WIDTHS = (1440, 390)
 SERIOUS = ("serious", "critical")
 

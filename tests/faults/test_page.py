@@ -16,7 +16,6 @@ PAGE = {"x-tandem-page": "1"}
 WRITES = {
     "/tandem/login": {"key": "tdm_0"},
     "/tandem/logout": {},
-    "/tandem/race": {"input": "hello"},
     "/tandem/wrong/req_1": {"tier": "deep"},
     "/tandem/explain": chat(),
     "/tandem/reload": {},
@@ -33,7 +32,7 @@ ELSEWHERE = {
 }
 A_LINK = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document", "accept": "text/html"}
 FORMS = ("application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "text/plain")
-FORM_PATHS = ("/tandem/login", "/tandem/race", "/tandem/wrong/req_1", "/tandem/explain", "/tandem/reload")
+FORM_PATHS = ("/tandem/login", "/tandem/wrong/req_1", "/tandem/explain", "/tandem/reload")
 HOSTILE = (
     "<script>alert(1)</script>",
     '"><img src=x onerror=alert(1)>',
@@ -130,7 +129,7 @@ async def test_d1_a_form_is_refused_without_keys_too(local, media_type):
 async def test_d1_a_preflight_gets_no_consent(local):
     headers = {"access-control-request-method": "POST", "access-control-request-headers": "x-tandem-page"}
 
-    for path in ("/tandem/race", "/tandem/login", "/v1/chat/completions", "/"):
+    for path in ("/tandem/reload", "/tandem/login", "/v1/chat/completions", "/"):
         elsewhere = {**headers, "origin": "https://a.example"}
         foreign = await ask(local.port, request_bytes(path, headers=elsewhere, method="OPTIONS"))
         bare = await ask(local.port, request_bytes(path, headers=headers, method="OPTIONS"))
@@ -166,7 +165,7 @@ async def test_d3_without_a_valid_login_everything_of_the_page_is_401(keyed):
         for path in ("/tandem/stats", "/tandem/decisions/req_1"):
             reply = await ask(keyed.port, request_bytes(path, headers={"cookie": cookie}))
             assert (cookie, path, reply.status) == (cookie, path, 401)
-        for path in ("/tandem/race", "/tandem/wrong/req_1", "/tandem/reload"):
+        for path in ("/tandem/wrong/req_1", "/tandem/reload"):
             reply = await ask(keyed.port, request_bytes(path, WRITES[path], {"cookie": cookie, **PAGE}))
             assert (cookie, path, reply.status) == (cookie, path, 401)
 

@@ -55,7 +55,7 @@ class Drawn:
             made.append(make_entry(
                 f"req_{self.number}", Caller(chance.choice(CALLERS)), at=self.now - chance.choice((0.0, 0.0, 9_000.0)),
                 outcome=str(outcome), tier=tier, target=chance.choice(TARGETS) if tier else None, client=chance.choice(("codex", None)),
-                turn_kind=chance.choice(("ask", "tool_loop", "side", None)), session=chance.choice((*"abc", "x:race-req_1", None, f"s{self.number // 40}", f"s{self.number // 40}")), decision=self.draw_decision(),
+                turn_kind=chance.choice(("ask", "tool_loop", "side", None)), session=chance.choice((*"abc", None, f"s{self.number // 40}", f"s{self.number // 40}")), decision=self.draw_decision(),
                 score=chance.random(),
                 cost_usd=chance.choice((None, chance.random() / 100)), list_usd=chance.choice((None, 0.01)),
                 ttft_ms=chance.choice((None, chance.random() * 1_000)), tokens_per_second=chance.choice((None, chance.random() * 100)),

@@ -73,17 +73,6 @@ async def test_a_request_without_a_login_is_told_so_and_no_plan_is_asked(start, 
     assert not any(server.seen for server in vendors.values())
 
 
-async def test_a_race_never_runs_on_a_plan(start, vendors):
-    tandem = await start(config_of(vendors))
-
-    reply = await call(tandem.port, "/tandem/race", {"input": "hi"}, claude_login())
-
-    assert reply.status == 200
-    assert b"only for clients that speak" in reply.body
-    assert not vendors["claude"].seen
-    assert not vendors["chatgpt"].seen
-
-
 SHOWN = ("stats", "savings", "notices", "turns", "sessions", "series", "jobs", "past/turns", "past/sums", "past/sessions")
 
 

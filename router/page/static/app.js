@@ -10,7 +10,7 @@ import Today from "./views/today.js";
 import { pause } from "./views/turns.js";
 import * as words from "./words.js";
 
-const TITLES = { today: "Today", turns: "Turns", sessions: "Sessions", savings: "Savings", targets: "Targets", callers: "Callers", race: "Race", turn: "Turn", session: "Session" };
+const TITLES = { today: "Today", turns: "Turns", sessions: "Sessions", savings: "Savings", targets: "Targets", callers: "Callers", turn: "Turn", session: "Session" };
 /** Views that are not in the menu, and the one of the menu that leads to each. */
 const UNDER = { turn: "turns", session: "sessions" };
 
@@ -96,7 +96,7 @@ function switchTheme() {
 
 /** The scope of the view that was last shown with one: a turn has none, and the way back from it keeps the range. */
 let lastScope = {};
-const scopeOf = ({ view, query }) => (view in UNDER || view === "race" ? lastScope : (lastScope = readScope(query)));
+const scopeOf = ({ view, query }) => (view in UNDER ? lastScope : (lastScope = readScope(query)));
 
 const CONNECTIONS = { connecting: "connecting", live: "live", lost: "connection lost, trying again" };
 
@@ -106,7 +106,7 @@ const Bar = ({ state, view, scope, showKeys }) => html`
     ${!state.needsLogin &&
     html`<nav class="menu" aria-label="Views">
       ${menu().map(
-        (name) => html`<a key=${name} href=${addressOf(name, name === "race" ? {} : scope)} data-nav=${name} aria-current=${(UNDER[view] ?? view) === name ? "page" : undefined}>${TITLES[name]}</a>`,
+        (name) => html`<a key=${name} href=${addressOf(name, scope)} data-nav=${name} aria-current=${(UNDER[view] ?? view) === name ? "page" : undefined}>${TITLES[name]}</a>`,
       )}
     </nav>`}
     <div class="aside">
@@ -119,7 +119,7 @@ const Bar = ({ state, view, scope, showKeys }) => html`
 
 /** What a view can know where there are several routers: each keeps a ledger of its own. */
 function Scope({ shared, view }) {
-  if (!shared || view === "race" || view === "turn") return null;
+  if (!shared || view === "turn") return null;
   const { replica, routers, is_up: isUp } = shared;
   if (view === "turns" && !isUp) return html`<p class="scope" role="status" data-scope="alone">New turns are only those of this router, ${replica}: the others cannot be heard now.</p>`;
   if (routers < 2) return null;

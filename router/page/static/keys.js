@@ -7,7 +7,7 @@ export const KEYS = [
   ["/", "filter the list"],
   ["Esc", "leave the filter, close this list, go back"],
   ["p", "pause or resume the list"],
-  ["1 – 7", "go to a view, in the order of the menu"],
+  ["1 – 6", "go to a view, in the order of the menu"],
   ["t", "switch between light and dark"],
   ["?", "show these keys"],
 ];
@@ -45,7 +45,7 @@ export function listenToKeys(actions) {
     else if (event.key === "?") actions.showKeys();
     else if (event.key === "t") actions.theme();
     else if (event.key === "p") actions.pause();
-    else if (/^[1-7]$/.test(event.key)) actions.view(Number(event.key) - 1);
+    else if (/^[1-6]$/.test(event.key)) actions.view(Number(event.key) - 1);
     else return undefined;
     return event.preventDefault();
   };

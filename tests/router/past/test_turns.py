@@ -289,10 +289,9 @@ def test_tool_calls_of_a_ledger_belong_to_the_turn_of_their_callers_session():
         make_call("9", TurnKind.SUBAGENT),
         make_call("9", outcome=Outcome.FAILED),
         make_call("9", outcome=Outcome.REFUSED),
-        make_call("9", session="x:race-req_1-fast"),
         make_call("9", LOOP)._replace(kept=None),
     ],
-    ids=["no ask", "no session", "a client's own", "a subagent", "failed", "refused", "a race", "unreadable"],
+    ids=["no ask", "no session", "a client's own", "a subagent", "failed", "refused", "unreadable"],
 )
 def test_what_is_no_work_on_a_persons_turn_is_in_no_turn(odd):
     assert told(make_call("1"), odd, make_call("2", LOOP)) == [["1", "2"]]

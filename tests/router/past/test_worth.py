@@ -211,12 +211,6 @@ def test_a_call_whose_turn_is_not_known_counts_as_it_was():
     assert (worth.turns, worth.calls, worth.seconds, worth.saved_seconds) == (0, 1, 2.0, 0.0)
 
 
-def test_a_race_saves_nothing_since_both_tiers_served_it():
-    worth, _ = worth_of(turn("1", session="x:race-req_1"))
-
-    assert (worth.turns, worth.saved_seconds) == (1, 0.0)
-
-
 @pytest.mark.parametrize(
     ("saved", "words"),
     [
