@@ -85,16 +85,10 @@ async def http_agent(port: int, kind: type[HttpAgent] = HttpAgent) -> AsyncItera
 
 
 @asynccontextmanager
-async def socket_agent(port: int, compression: str | None = None) -> AsyncIterator[SocketAgent]:
+async def socket_agent(port: int) -> AsyncIterator[SocketAgent]:
     url = f"ws://127.0.0.1:{port}/v1/responses"
-    async with connect(url, compression=compression, proxy=None, max_size=None, ping_interval=None) as socket:
+    async with connect(url, compression=None, proxy=None, max_size=None, ping_interval=None) as socket:
         yield SocketAgent(socket)
-
-
-@asynccontextmanager
-async def deflating_agent(port: int) -> AsyncIterator[SocketAgent]:
-    async with socket_agent(port, "deflate") as agent:
-        yield agent
 
 
 Agents = Callable[[int], object]
@@ -178,7 +172,7 @@ async def measure(folder: Path) -> dict[str, dict[str, float]]:
     starting = asyncio.to_thread(start_tandem, upstream.port, folder, config=CONFIG)
     tandem, port, _ = await starting
     storing_agent = partial(http_agent, kind=StoringHttpAgent)
-    ways: dict[str, Agents] = {"http": http_agent, "stored": storing_agent, "socket": socket_agent, "deflated": deflating_agent}
+    ways: dict[str, Agents] = {"http": http_agent, "stored": storing_agent, "socket": socket_agent}
     try:
         say("loop, directly")
         found = {"direct": await measure_loop(upstream, upstream.port, http_agent)}
@@ -204,7 +198,7 @@ async def measure(folder: Path) -> dict[str, dict[str, float]]:
 def show(found: dict[str, dict[str, float]]) -> list[str]:
     """Print the table, and answer what was missed."""
     missed = []
-    ways = ("direct", "http", "stored", "socket", "deflated")
+    ways = ("direct", "http", "stored", "socket")
     heading = "".join(f"{way:>13}" for way in ways)
     print(f"{'real time':<50}{heading}{'ratio':>8}  bar{'to stored':>14}")
     for bar in BARS:
@@ -218,7 +212,7 @@ def show(found: dict[str, dict[str, float]]) -> list[str]:
     silence = found["socket"]["silence_ms"]
     is_missed = silence > MOST_SILENCE_MS
     title = "interrupt to the model's silence, p99, ms"
-    print(f"{title:<50}{'':>39}{silence:>13,.1f}{'':>21}  ≤ {MOST_SILENCE_MS:g}{'  missed' if is_missed else ''}")
+    print(f"{title:<50}{'':>39}{silence:>13,.1f}{'':>8}  ≤ {MOST_SILENCE_MS:g}{'  missed' if is_missed else ''}")
     return [*missed, title] if is_missed else missed
 
 

@@ -84,7 +84,7 @@ class SocketConnection(asyncio.Protocol):
         self._lanes.close()
         if self.is_paused or self._holds_back:
             self._admission.speedups.memory.give_back_later(self._loop)  # unread output of slow callers can be large
-        self._protocol = None  # frees two compression windows at once
+        self._protocol = None  # frees its buffers
         self._admission.release_socket(self._caller)
 
     def eof_received(self) -> bool:
@@ -253,6 +253,4 @@ def _make_protocol(max_bytes: int) -> "ServerProtocol":
     """A socket's protocol. Its library takes 0.1 s to load, and most callers use no sockets."""
     from websockets.server import ServerProtocol
 
-    from router.edge.websocket.deflate import LateDeflateFactory
-
-    return ServerProtocol(extensions=[LateDeflateFactory()], max_size=max_bytes)
+    return ServerProtocol(max_size=max_bytes)

@@ -1,17 +1,14 @@
 """Turns the frames of a WebSocket into messages, within bounds.
 
-Messages are processed in order. Light ones are read on the loop, a few per turn; a heavy one is unpacked and read in a thread,
-while reading from the caller is paused.
+Messages are processed in order. Light ones are read on the loop, a few per turn; a heavy one is read in a thread, while reading
+from the caller is paused.
 """
 
 import asyncio
-import zlib
 from collections import deque
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Generic, TypeVar
-
-from msgspec import Struct
 
 from router.contract.clock import CLOCK
 from router.dialects.json_body import is_utf8
@@ -22,26 +19,17 @@ from router.loop.tasks import spawn
 if TYPE_CHECKING:
     from websockets.server import ServerProtocol
 
-    from router.edge.websocket.deflate import LateDeflate
-
 _MAX_STRAY_FRAMES = 4_096
 """Frames since the last served message: fragments, pings, nonsense."""
 _MAX_STRAY_BYTES = 64 << 20
-"""Bytes, counted after unpacking."""
+"""Bytes of messages since the last served one."""
 _SLICE_BYTES = 16_384
 """A read is processed in slices, to notice a flood of tiny frames early."""
 _MAX_FRAMES_OF_A_TURN = 256
 _MAX_BYTES_OF_A_TURN = 1 << 18
-_PROTOCOL_ERROR, _UNSUPPORTED, _INVALID_TEXT, _POLICY, _TOO_LARGE = 1002, 1003, 1007, 1008, 1009
+_UNSUPPORTED, _INVALID_TEXT, _POLICY = 1003, 1007, 1008
 
 _M = TypeVar("_M")
-
-
-class _Broken(Struct, frozen=True):
-    """A message that closes its socket."""
-
-    code: int
-    reason: str
 
 
 class Incoming(Generic[_M]):
@@ -63,7 +51,6 @@ class Incoming(Generic[_M]):
         self._pieces: deque[bytes] = deque()
         self._events: deque[object] = deque()
         self._fragments: list[bytes] = []
-        self._is_packed = False
         self._stray_frames = self._stray_bytes = 0
         self._frames_left = self._bytes_left = 0
         self._began: float | None = None
@@ -131,8 +118,6 @@ class Incoming(Generic[_M]):
         elif event.opcode is Opcode.BINARY:
             protocol.fail(_UNSUPPORTED, "send text frames")
         elif event.opcode is Opcode.TEXT or event.opcode is Opcode.CONT:
-            if event.opcode is Opcode.TEXT:
-                self._is_packed = bool(protocol.extensions) and _deflate_of(protocol).are_packed.popleft()
             self._fragments.append(bytes(event.data))
             if not event.fin:
                 self._count_stray(protocol)
@@ -142,47 +127,28 @@ class Incoming(Generic[_M]):
             self._count_stray(protocol)
 
     def _take_message(self, protocol: "ServerProtocol") -> None:
-        message, is_whole = b"".join(self._fragments), True
+        message = b"".join(self._fragments)
         self._fragments.clear()
-        if self._is_packed:
-            try:
-                message, is_whole = _deflate_of(protocol).unpacker.begin(message)
-            except zlib.error:
-                protocol.fail(_PROTOCOL_ERROR, "decompression failed")
-                return
-        if is_whole and not self._admission.speedups.off_loop.is_large(message):
+        if not self._admission.speedups.off_loop.is_large(message):
             self._bytes_left -= len(message)
             self._deliver(protocol, self._prepare(message), len(message))
         else:
             self.is_busy = True
-            spawn(self._take_heavy(protocol, message, is_whole=is_whole), name="websocket message", loop=self._loop)
+            spawn(self._take_heavy(protocol, message), name="websocket message", loop=self._loop)
 
-    async def _take_heavy(self, protocol: "ServerProtocol", message: bytes, *, is_whole: bool) -> None:
-        def prepare() -> tuple[_M | _Broken, int]:
-            whole = message if is_whole else self._unpack(protocol, message)
-            return (whole, 0) if isinstance(whole, _Broken) else (self._prepare(whole), len(whole))
-
-        found, size = await self._admission.speedups.off_loop.run(prepare)
+    async def _take_heavy(self, protocol: "ServerProtocol", message: bytes) -> None:
+        found = await self._admission.speedups.off_loop.run(self._prepare, message)
         if not self._is_closed:
-            self._deliver(protocol, found, size)
+            self._deliver(protocol, found, len(message))
         self._go_on(protocol)
 
-    def _unpack(self, protocol: "ServerProtocol", begun: bytes) -> bytes | _Broken:
-        from router.edge.websocket.deflate import TooLarge  # loaded by now
+    def _prepare(self, message: bytes) -> _M | None:
+        """None if it is not UTF-8."""
+        return self._read(message) if is_utf8(message) else None
 
-        try:
-            return _deflate_of(protocol).unpacker.finish(begun, self._admission.limits.max_body_bytes)
-        except TooLarge:
-            return _Broken(_TOO_LARGE, "the message is too large")
-        except zlib.error:
-            return _Broken(_PROTOCOL_ERROR, "decompression failed")
-
-    def _prepare(self, message: bytes) -> _M | _Broken:
-        return self._read(message) if is_utf8(message) else _Broken(_INVALID_TEXT, "not UTF-8")
-
-    def _deliver(self, protocol: "ServerProtocol", found: _M | _Broken, size: int) -> None:
-        if isinstance(found, _Broken):
-            protocol.fail(found.code, found.reason)
+    def _deliver(self, protocol: "ServerProtocol", found: _M | None, size: int) -> None:
+        if found is None:
+            protocol.fail(_INVALID_TEXT, "not UTF-8")
         elif self._receive(found):
             self._stray_frames = self._stray_bytes = 0
         else:
@@ -216,8 +182,3 @@ class Incoming(Generic[_M]):
             self._flush()
         else:
             self._wait(protocol)
-
-
-def _deflate_of(protocol: "ServerProtocol") -> "LateDeflate":
-    (deflate,) = protocol.extensions
-    return deflate  # type: ignore[return-value]  # the one that `connection` offers

@@ -3,13 +3,11 @@
 import asyncio
 import struct
 import threading
-import zlib
 
 import pytest
 from websockets.server import ServerProtocol
 
 from router.edge.admission import Admission
-from router.edge.websocket.deflate import LateDeflateFactory
 from router.edge.websocket.incoming import Incoming
 from tests.tools.edge import FakeRoad, wait_for_ever
 from tests.tools.waiting import by_the_clock
@@ -32,14 +30,14 @@ def text(data: bytes, *, head: int = 0x81) -> bytes:
 class Reader:
     """An `Incoming` after its handshake."""
 
-    def __init__(self, *, understands: bool = True, packs: bool = False, **limits) -> None:
+    def __init__(self, *, understands: bool = True, **limits) -> None:
         self.messages: list[bytes] = []
         self.flushed = asyncio.Event()
-        self.protocol = ServerProtocol(extensions=[LateDeflateFactory()], max_size=20 << 20)
+        self.protocol = ServerProtocol(max_size=20 << 20)
         admission, self.understands = Admission(FakeRoad(wait_for_ever, **limits)), understands
         self.read_in: list[str] = []
         self.incoming = Incoming(admission, asyncio.get_running_loop(), self.read, self.receive, self.flushed.set)
-        self.take(HANDSHAKE if not packs else HANDSHAKE[:-2] + b"sec-websocket-extensions: permessage-deflate\r\n\r\n")
+        self.take(HANDSHAKE)
 
     def read(self, message: bytes) -> bytes:
         self.read_in.append(threading.current_thread().name)
@@ -144,72 +142,26 @@ async def test_nothing_is_done_for_what_comes_together_with_a_close_or_after_it(
     assert reader.close_code == 1000
 
 
-class Packer:
-    """A client that packs what it sends."""
-
-    def __init__(self) -> None:
-        self._packer = zlib.compressobj(9, zlib.DEFLATED, -12)
-
-    def __call__(self, data: bytes) -> bytes:
-        return text((self._packer.compress(data) + self._packer.flush(zlib.Z_SYNC_FLUSH))[:-4], head=0xC1)
-
-
-async def test_packed_messages_of_every_size_come_whole_and_in_their_order(make_reader):
-    reader, packed = make_reader(packs=True, max_body_bytes=2 << 20), Packer()
-    sent = [b"x" * size for size in (0, 1, 65_535, 65_536, 65_537, 200_000, 3, 1_500_000, 7)]
-    reader.take(b"".join(map(packed, sent)) + text(b"plain"))
-    await reader.settle()
-
-    assert reader.messages == [*sent, b"plain"]
-    assert reader.close_code is None
-
-
-async def test_a_packed_message_in_pieces_with_a_ping_between_is_one(make_reader):
-    reader, frame = make_reader(packs=True), Packer()(b"some words that are packed")
-    data = frame[6:]
-    reader.take(text(data[:5], head=0x41) + PING + text(data[5:], head=0x80))
-
-    assert reader.messages == [b"some words that are packed"]
-
-
-async def test_heavy_messages_are_read_in_a_thread_and_light_ones_on_the_loop(make_reader):
-    reader, packed = make_reader(packs=True, max_body_bytes=2 << 20), Packer()
-    reader.take(text(b"a") + text(b"b" * 600_000) + packed(b"c" * 600_000) + packed(b"d"))
+async def test_heavy_messages_are_read_in_a_thread_and_light_ones_on_the_loop(reader):
+    reader.take(text(b"a") + text(b"b" * 600_000) + text(b"c"))
     await reader.settle()
 
     here = threading.current_thread().name
-    assert [name == here for name in reader.read_in] == [True, False, False, True]
-    assert [len(message) for message in reader.messages] == [1, 600_000, 600_000, 1]
+    assert [name == here for name in reader.read_in] == [True, False, True]
+    assert [len(message) for message in reader.messages] == [1, 600_000, 1]
 
 
-async def test_messages_that_are_refused_count_by_what_they_unpack_to(make_reader):
-    reader, packed = make_reader(packs=True, understands=False, max_body_bytes=20 << 20), Packer()
-    reader.take(b"".join(packed(b" " * (19 << 20)) for _ in range(6)))
+async def test_messages_that_are_refused_count_by_their_size(make_reader):
+    reader = make_reader(understands=False)
+    reader.take(text(b" " * (19 << 20)) * 6)
     await reader.settle()
 
     assert reader.close_code == 1008
     assert len(reader.messages) == 4
 
 
-async def test_a_message_that_unpacks_to_too_much_ends_the_socket(make_reader):
-    reader = make_reader(packs=True, max_body_bytes=1 << 20)
-    reader.take(Packer()(b" " * (2 << 20)))
-    await reader.settle()
-
-    assert (reader.close_code, reader.messages) == (1009, [])
-
-
-@pytest.mark.parametrize("data", [b"\xff" * 40, b"\x06" * 200])
-async def test_what_cannot_be_unpacked_ends_the_socket(make_reader, data):
-    reader = make_reader(packs=True)
-    reader.take(text(data, head=0xC1))
-    await reader.settle()
-
-    assert reader.close_code == 1002
-
-
-async def test_a_message_that_is_marked_as_packed_without_leave_ends_the_socket(reader):
-    reader.take(Packer()(b"x"))
+async def test_a_message_that_is_marked_as_compressed_ends_the_socket(reader):
+    reader.take(text(b"x", head=0xC1))
 
     assert reader.close_code == 1002
 
