@@ -321,10 +321,10 @@ def test_every_function_of_the_road_can_be_said_aloud():
 
 
 # The whole house. Each figure is what stood when it was last set, and only falls: what grows in one place shrinks in another.
-SOURCE_LINES, SOURCE_FILES = 82_556, 637
+SOURCE_LINES, SOURCE_FILES = 81_878, 632
 PROGRAM_LINES = 1_733
-TEST_LINES = 124_406
-MEASURING_LINES = 9_347
+TEST_LINES = 123_914
+MEASURING_LINES = 9_341
 _WRITTEN = {".py", ".js", ".sql"}
 _MEASURING = tuple(f"tests/{folder}/" for folder in ("bench", "lab", "soak"))
 
