@@ -15,7 +15,7 @@ from packaging.requirements import Requirement
 from tables import REFERENCE, list_settings
 
 from adapters.simulated import Fault
-from router.cli import background, log_file, mcp_tools
+from router.cli import background, mcp_tools
 from router.config.changes import FIXED
 from router.config.models import Config
 from router.dialects import histories
@@ -175,8 +175,6 @@ def default_of(path: str) -> str:
 
 STATED: Mapping[str, Callable[[], tuple[str, ...]]] = {
     "run/metrics.md": lambda: (f"at most {traces.MAX_WAITING:,} requests",),
-    "run/privacy.md": lambda: (f"files of {log_file.MAX_BYTES // 10**6} MB",),
-    "run/service.md": lambda: (f"rotates at {log_file.MAX_BYTES // 10**6} MB",),
     "run/webhooks.md": lambda: (f"for {webhooks.GIVE_UP_SECONDS / 3_600:g} hours",),
     "use/background-jobs.md": lambda: (
         f"up to {background.MOST_FILE_BYTES >> 10} KB",
@@ -184,7 +182,6 @@ STATED: Mapping[str, Callable[[], tuple[str, ...]]] = {
         f"{default_of('jobs.keep_hours')} hours after the job ends",
     ),
     "use/dashboard.md": lambda: (f"logged in for {logins.LOGIN_SECONDS // 3_600} hours",),
-    "use/log-and-stats.md": lambda: (f"rotated at {log_file.MAX_BYTES // 10**6} MB",),
 }
 """Limits and times that pages state in a sentence: too short for marks, so a test looks for them."""
 

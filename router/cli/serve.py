@@ -3,7 +3,6 @@
 import argparse
 import sys
 import time
-from pathlib import Path
 
 from router.cli.common import (
     Reading,
@@ -12,7 +11,6 @@ from router.cli.common import (
     load_or_end,
     whole_number_between,
 )
-from router.cli.log_file import write_to
 from router.cli.routers import url_of
 from router.cli.serving import Order, Serving, explained, open_screen, refuse_unrecorded
 from router.config.load import find_config
@@ -32,8 +30,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("text", "json"),
         help="how to log (default: a screen on a terminal, else json)",
     )
-    kept = "log here, with three older copies of 10 MB"
-    parser.add_argument("--log-file", type=Path, metavar="FILE", help=kept)
     parser.add_argument("-v", "--verbose", action="store_true", help="text: a line for each call, with the estimate")
     parser.add_argument("--words", action="store_true", help="show what was typed (40 characters, not in json)")
     add_ledger_switch(parser)
@@ -41,8 +37,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     began = time.perf_counter()
-    if arguments.log_file is not None:
-        write_to(arguments.log_file)
     loaded, path = load_or_end(arguments.config), find_config(arguments.config)
     server = loaded.config.server
     has_screen = arguments.log is None and sys.stderr.isatty()
@@ -53,7 +47,6 @@ def run(arguments: argparse.Namespace) -> int:
         as_json=arguments.log == "json" or (arguments.log is None and not sys.stderr.isatty()),
         with_ledger=arguments.ledger == "on",
         began=began,
-        log_file=arguments.log_file,
         has_screen=has_screen,
         shows_each_call=arguments.verbose or not can_redraw(sys.stderr),
         shows_words=arguments.words,

@@ -50,8 +50,6 @@ class Service:
     state: Step
     logs: str
     after_removal: tuple[Step, ...] = ()
-    log: tuple[str, ...] = ()
-    """Options of `serve` where the manager keeps no log of its own."""
     socket: Path | None = None
     """The file by which the manager listens for the router, and starts it with the first connection."""
 
@@ -128,7 +126,6 @@ def find_manager(platform: str, home: Path) -> Service | None:
             stop=(("launchctl", "bootout", f"{domain}/{_LABEL}"),),
             state=("launchctl", "list", _LABEL),
             logs=f"its log: ~/{_LOG}",
-            log=("--log-file", str(home / _LOG)),
         )
     if platform != "linux" or shutil.which("systemctl") is None:
         return None
@@ -190,7 +187,7 @@ def _write_files(service: Service, loaded: LoadedConfig) -> dict[Path, str]:
         raise Ended(2, str(error)) from error
     found = path_of(loaded)
     named = ["--config", str(found.absolute())] if found is not None else []
-    command, check = [*own_command(), "serve", "--log", "json", *service.log, *named], [*own_command(), "check", *named]
+    command, check = [*own_command(), "serve", "--log", "json", *named], [*own_command(), "check", *named]
     return service.write(command, check, loaded.folder.absolute(), _find_address(server.host, server.port))
 
 

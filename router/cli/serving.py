@@ -12,7 +12,6 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,7 +29,6 @@ from router.cli.common import (
     say,
 )
 from router.cli.hangup import Hangup, stop_with_terminal
-from router.cli.log_file import keep_small
 from router.cli.refused import REFUSALS, explain, say_away
 from router.cli.routers import Router, leave_router, note_reload, note_router, record_of, url_of
 from router.config.across import check_recorded
@@ -44,7 +42,6 @@ from router.edge.http.asgi import AsgiApp
 from router.edge.server import Server
 from router.edge.server import run as run_loop
 from router.edge.tls import TlsFiles
-from router.loop.supervisor import supervise
 from router.loop.tasks import spawn
 from router.screen.figures import plural
 from router.telemetry import events
@@ -80,7 +77,6 @@ class Order(Struct, frozen=True):
     as_json: bool
     with_ledger: bool
     began: float
-    log_file: Path | None = None
     has_screen: bool = False
     shows_each_call: bool = False
     shows_words: bool = False
@@ -103,7 +99,6 @@ class Serving:
         self._watch = screen.watch if screen is not None else None
         self._tls = TlsFiles(loaded.tls_paths) if loaded.tls_paths is not None else None
         self._url = url_of(*listener.getsockname()[:2], is_tls=self._tls is not None)
-        self._rotating: asyncio.Task[None] | None = None
 
     def run(self) -> int:
         run_loop(self._main)
@@ -179,8 +174,6 @@ class Serving:
         built.begin()
         if not self._admission.speedups.is_plain:
             spawn(asyncio.to_thread(use_large_pages), name="use large pages")  # nobody waits for it
-        if self._order.log_file is not None:
-            self._rotating = supervise(partial(keep_small, self._order.log_file), name="rotate log")
         away = [say_away(file.path, found.cause) for file in built.house.state.files.values() if (found := file.failing)]
         for warning in (*loaded.warnings, *away, *warn_of_expiry(loaded), *self._leftovers):
             events.config_warned(warning=warning)
@@ -200,8 +193,6 @@ class Serving:
         _say_stopping(self._loaded, self._admission, note, as_json=self._order.as_json)
 
     async def _close(self) -> None:
-        if self._rotating is not None:
-            self._rotating.cancel()
         leave_router(self._record)
         await self._built.close()
         events.server_stopped()

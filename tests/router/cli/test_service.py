@@ -228,8 +228,3 @@ def test_only_files_of_ours_are_replaced_and_removed(manager, home, capsys, monk
         assert path.read_bytes() == b"\xff"
         assert f"{path} was not written by tandem service, and was not removed" in capsys.readouterr().err
         path.unlink()
-
-
-def test_only_launchd_needs_a_log_file_of_ours(manager, home):
-    assert find_manager("darwin", home).log == ("--log-file", str(home / "Library" / "Logs" / "tandem.log"))
-    assert find_manager("linux", home).log == ()
