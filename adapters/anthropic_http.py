@@ -27,6 +27,8 @@ _USUAL_VERSION: Headers = ((_VERSION, "2023-06-01"),)
 _LOGIN_PREFIX = "sk-ant-oat"
 _LOGIN_FLAG = "oauth-"
 """In `anthropic-beta`: the request has a login. With an API key it is not sent."""
+_THREADS_FLAG = "message-threads-"
+"""Not sent either: some hosts refuse flags that they do not know, and no target gets a `thread`."""
 
 
 class AnthropicHttpAdapter(Adapter):
@@ -114,10 +116,10 @@ class AnthropicHttpAdapter(Adapter):
 
 def _beta_header(beta: str, endpoint: Endpoint, target: Target, headers: Mapping[str, str]) -> Headers:
     """The caller's flags, without those of a login where the key is another."""
-    if _LOGIN_FLAG in beta:
+    if _LOGIN_FLAG in beta or _THREADS_FLAG in beta:
         own = credential_for(target, headers, min(target.speaks)) if endpoint.takes_callers_key else None
-        if own is None or not own.is_login:
-            beta = ",".join(flag for flag in map(str.strip, beta.split(",")) if not flag.startswith(_LOGIN_FLAG))
+        unsent = (_THREADS_FLAG,) if own is not None and own.is_login else (_THREADS_FLAG, _LOGIN_FLAG)
+        beta = ",".join(flag for flag in map(str.strip, beta.split(",")) if not flag.startswith(unsent))
     return ((_BETA, beta),) if beta else ()
 
 

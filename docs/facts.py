@@ -104,7 +104,7 @@ LEAVES: Mapping[str, tuple[str, str]] = {
     "webhooks[].url": ("that address", "the id of a background job that ended, and how it ended"),
     "shared.valkey.url": (
         "the Valkey or Redis server",
-        "texts of responses and message threads for an hour, and answers to requests with an `Idempotency-Key` for ten "
+        "texts of responses for an hour, and answers to requests with an `Idempotency-Key` for ten "
         "minutes. Without text: sessions for 7 days, limits, budgets, the state of targets, live figures, digests of revoked "
         "keys",
     ),

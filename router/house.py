@@ -117,7 +117,7 @@ class House:
         if session.origins:
             view = replace(view, origins=session.origins)
         live, now = state.live, self.clock()
-        statuses, turn = live.statuses(plan.targets, now), session.annotate(turn, view)
+        statuses, turn = live.statuses(plan.targets, now), session.annotate(turn)
         if plan.combiner is not None:
             turn = plan.combiner.read_plan(session, turn, view)
         signals = read_signals(view, turn, alias, statuses, state.calibration)

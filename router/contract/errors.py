@@ -12,8 +12,6 @@ TandemError
 │   │   ├── TooManyLanes         400 websocket_stream_limit_reached
 │   │   ├── SocketTooOld         400 websocket_connection_limit_reached
 │   │   ├── Interrupted          400 interrupted
-│   │   ├── ThreadUnsupported    400 thread_unsupported_request
-│   │   ├── ThreadMismatch       400 thread_fingerprint_mismatch
 │   │   ├── Misfit               400 misfit
 │   │   └── TooLong              400 context_length_exceeded
 │   ├── Unauthorized             401 unauthorized
@@ -147,14 +145,6 @@ class Interrupted(BadRequest, code="interrupted"):
     """A newer WebSocket message came, or a job's process ended."""
 
 
-class ThreadUnsupported(BadRequest, code="thread_unsupported_request"):
-    """Unknown fields of `thread`, or no beta header."""
-
-
-class ThreadMismatch(BadRequest, code="thread_fingerprint_mismatch"):
-    """`system` or `tools` differ from the thread's."""
-
-
 class Misfit(BadRequest, code="misfit"):
     """No target, or none of the requested tier, can serve it."""
 
@@ -203,7 +193,7 @@ class JobGone(NotFound, code="job_not_found"):
 
 
 class ThreadForgotten(NotFound, code="thread_not_found"):
-    """Not kept for this caller. Start a new thread."""
+    """Threads are not kept. Send the whole conversation."""
 
 
 class WrongMethod(RequestError, status=405, code="method_not_allowed"):

@@ -130,11 +130,6 @@ class Continuation(Protocol):
     """The history of a request that continues a response stored here."""
 
     @property
-    def session(self) -> str:
-        """The stored response's session; empty if the request itself must tell."""
-        ...
-
-    @property
     def stored_by(self) -> str:
         """The target that claims to store the response itself."""
         ...

@@ -11,7 +11,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from router.contract.caller import SessionKey
-from router.contract.request import RequestView
 from router.contract.signals import SessionPosition, Turn, Wish
 from router.contract.words import Tier
 
@@ -94,18 +93,14 @@ class SessionSnapshot(Struct, frozen=True):
     messages: int
     replaces: SessionState | None = None
     """A session with an equal beginning, whose slot this one takes."""
-    session: str = ""
-    """The session's name, if the request could not tell it: a lost thread that was sent again whole."""
     wish: Wish | None = None
     """The state's, unless a newer model name counts."""
     name: str = ""
     """The exact model name to remember."""
 
-    def annotate(self, turn: Turn, _: RequestView) -> Turn:
+    def annotate(self, turn: Turn) -> Turn:
         """The turn with its place in the session."""
-        if self.wish is None and not self.session:
-            return replace(turn, position=self.position)
-        return replace(turn, session=self.session or turn.session, position=self.position, wish=self.wish)
+        return replace(turn, position=self.position, wish=self.wish)
 
 
 def _newest(origins: Mapping[str, str]) -> Mapping[str, str]:

@@ -85,6 +85,11 @@ DIFFERENCES = (
     ),
     Difference(
         Side.REQUEST,
+        "a message `thread` is left out",
+        "the conversation may change its target",
+    ),
+    Difference(
+        Side.REQUEST,
         "`/responses/compact` goes to a target with a key",
         "the router writes the request for that summary, and a plan gets only what its client sent",
     ),

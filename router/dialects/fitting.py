@@ -58,7 +58,7 @@ def reasons_to_change(target: Target, fit: Fit) -> Mapping[Dialect, Reasons]:
 
 
 def _reasons(spec: DialectSpec, fit: Fit) -> Reasons:
-    quirks, fields = fit.quirks, set[str]()
+    quirks, fields = fit.quirks, set(spec.unsent_fields)
     if quirks is not ORDINARY:
         fields |= quirks.refuses
         fields |= _other_limits(spec, quirks)
@@ -74,6 +74,7 @@ def fields_to_change(view: RequestView, target: Target, fit: Fit) -> tuple[JsonO
     changes: JsonObject = {}
     if lacks_reasoning:
         _drop_reasoning(view.body, spec, changes)
+    changes |= dict.fromkeys(view.body.keys() & spec.unsent_fields)
     lost = list(changes)
     quirks = fit.quirks
     if quirks is not ORDINARY:

@@ -112,8 +112,8 @@ class DialectSpec(Struct, frozen=True, kw_only=True):
     """Whether it carries a person's words, unlike code before a cursor."""
     continues_responses: bool
     """Whether a request may continue an earlier response by id."""
-    has_threads: bool
-    """Whether a request may keep its conversation, and continue from an answer by id."""
+    unsent_fields: frozenset[str]
+    """Fields that no target gets."""
     counts_tokens_here: bool
     reads_catalogue: bool
     """Whether clients read from the catalogue which tools a model takes."""

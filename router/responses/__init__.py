@@ -1,1 +1,1 @@
-"""State that clients rely on: stored responses and message threads, resumed, listed and compacted."""
+"""State that clients rely on: stored responses, resumed, listed and compacted."""

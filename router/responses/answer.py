@@ -21,7 +21,7 @@ from router.dialects.table import SPECS
 from router.responses.capture import capture
 from router.responses.compact import write_compaction
 from router.responses.keep import is_kept, write_ahead
-from router.responses.resume import PREVIOUS, Continued
+from router.responses.resume import PREVIOUS
 
 
 class Reply(Struct):
@@ -127,15 +127,14 @@ def _name_in_frame(block: bytes, previous: str) -> bytes:
 
 def reply_to(exchange: Exchange, view: RequestView, caller: AnswerSink) -> Reply:
     """Choose the way of an answer; `router.contract.sinks` lists the sinks and their order."""
-    spec = SPECS[view.dialect]
-    if not spec.continues_responses and view.continued is None:
+    if not SPECS[view.dialect].continues_responses:
         return Reply(caller)
     if exchange.arrival.operation is Operation.COMPACT:
         return _Compaction(Collected(), caller, exchange, view)
     sink = caller
     if is_kept(view, on_socket=exchange.arrival.responses is not None):
         write_ahead(exchange, view)
-        sink = watch(caller, capture(exchange, is_streaming=view.is_streaming, is_message=spec.has_threads))
-    if isinstance(view.continued, Continued) and (previous := as_text(view.continued.body.get(PREVIOUS))):
+        sink = watch(caller, capture(exchange, is_streaming=view.is_streaming))
+    if view.continued is not None and (previous := as_text(view.continued.body.get(PREVIOUS))):
         sink = NamedSink(sink, previous, is_streaming=view.is_streaming)
     return Reply(sink)

@@ -1,14 +1,16 @@
-"""Captures outgoing responses and messages to store them."""
+"""Captures outgoing responses to store them."""
 
 import re
 from collections.abc import Sequence
 
+import orjson
+
+from router.contract.digits import parse_exactly
 from router.contract.exchange import Exchange
 from router.contract.facts import AttemptOpened, ResponseCompleted
 from router.contract.request import JsonObject
 from router.dialects.fields import as_object, as_text
 from router.dialects.sse import Frame, Lasting, Tail
-from router.responses.assemble import MessageAssembler, read_whole
 
 _TERMINAL = ("response.completed", "response.incomplete")
 _IS_TERMINAL = re.compile(rb"response\.(?:completed|incomplete)").search
@@ -22,8 +24,8 @@ class Capture:
     A caller may continue right after the last event, while the target's connection is still open. Sees the caller's dialect.
     """
 
-    def __init__(self, exchange: Exchange, field: str) -> None:
-        self._exchange, self._field = exchange, field
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
         self._pieces: list[bytes] = []
         self._is_noted = False
 
@@ -31,7 +33,7 @@ class Capture:
         self._pieces.append(data)
 
     def finish(self) -> None:
-        self._note(read_whole(b"".join(self._pieces), self._field))
+        self._note(read_whole(b"".join(self._pieces)))
 
     def _note(self, response: JsonObject | None) -> None:
         opened = self._exchange.last(AttemptOpened)
@@ -44,7 +46,7 @@ class ResponseCapture(Capture):
     """Captures a Responses stream from its last event, which holds the response."""
 
     def __init__(self, exchange: Exchange) -> None:
-        super().__init__(exchange, "output")
+        super().__init__(exchange)
         self._tail = Tail(_TELLING, _LASTING, measures=False)
         self._is_near_end = False
 
@@ -61,24 +63,17 @@ class ResponseCapture(Capture):
             self._note(read_response(self._tail.frames()))
 
 
-class MessageCapture(Capture):
-    """Captures a Messages stream by assembling it, since no event holds the whole message."""
-
-    def __init__(self, exchange: Exchange) -> None:
-        super().__init__(exchange, "content")
-        self._assembler = MessageAssembler()
-
-    def add(self, data: bytes) -> None:
-        self._note(self._assembler.add(data))
-
-    def finish(self) -> None:
-        self._note(self._assembler.finish())
+def capture(exchange: Exchange, *, is_streaming: bool) -> Capture:
+    return ResponseCapture(exchange) if is_streaming else Capture(exchange)
 
 
-def capture(exchange: Exchange, *, is_streaming: bool, is_message: bool) -> Capture:
-    if is_streaming:
-        return MessageCapture(exchange) if is_message else ResponseCapture(exchange)
-    return Capture(exchange, "content" if is_message else "output")
+def read_whole(raw: bytes) -> JsonObject | None:
+    """The response in a whole answer, if it has an id to continue from."""
+    try:
+        answer = as_object(parse_exactly(raw))
+    except orjson.JSONDecodeError:
+        return None
+    return answer if isinstance(answer.get("output"), list) and as_text(answer.get("id")) else None
 
 
 def read_response(frames: Sequence[Frame]) -> JsonObject | None:

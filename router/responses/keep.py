@@ -8,7 +8,7 @@ import orjson
 
 from router.contract.digits import as_written, with_digits
 from router.contract.exchange import Exchange, Handler
-from router.contract.facts import Decided, Fact, Read, ResponseCompleted
+from router.contract.facts import Fact, Read, ResponseCompleted
 from router.contract.parts import LARGE_BYTES, write_parts
 from router.contract.request import JsonObject, RequestView, Transcript
 from router.contract.stores import ResponseStore, StoredResponse, WrittenHistory
@@ -19,18 +19,15 @@ from router.dialects.table import SPECS
 from router.loop.tasks import spawn_started
 from router.responses.items import input_items, read_ids
 from router.responses.resume import PREVIOUS
-from router.responses.threads import HeldThread, keeper_of
 
 _KIND = "responses"
 
 
 def is_kept(view: RequestView, *, on_socket: bool = False) -> bool:
-    """Whether to keep the answer: in a thread, or to a Responses create with known history and without `store: false`.
+    """Whether to keep the answer: to a Responses create with known history and without `store: false`.
 
     A socket continues its own responses even then, until it closes.
     """
-    if isinstance(view.continued, HeldThread):
-        return view.operation is Operation.CREATE
     if not SPECS[view.dialect].continues_responses or (view.body.get("store") is False and not on_socket):
         return False
     return view.operation is Operation.CREATE and not view.body.get(PREVIOUS) and not view.body.get("conversation")
@@ -46,15 +43,14 @@ class ResponseKeeper:
         return {ResponseCompleted: self._keep}
 
     def _keep(self, exchange: Exchange, completed: ResponseCompleted) -> None:
-        read, decided = exchange.last(Read), exchange.last(Decided)
+        read = exchange.last(Read)
         if read is None:
             return
-        view, session = read.view, decided.decision.turn.session if decided is not None else ""
         job, response = exchange.arrival.job, completed.response
         if job is not None:
             response = {**response, "id": job}  # the only id its caller knows
         with suppress(orjson.JSONEncodeError):
-            keep_answer(exchange, self._store, view, completed.target, self._clock(), response, session)
+            keep_answer(exchange, self._store, read.view, completed.target, self._clock(), response)
 
 
 def keep_answer(
@@ -64,17 +60,16 @@ def keep_answer(
     target: Target | None,
     at: float,
     answer: JsonObject,
-    session: str = "",
 ) -> None:
     """Store an answer to continue from. Its last bytes wait until other routers can find it.
 
     A WebSocket's own store keeps a response that cannot be continued elsewhere. Background work needs a kept response.
     """
     arrival = exchange.arrival
-    is_stored = None if isinstance(view.continued, HeldThread) else view.body.get("store")
+    is_stored = view.body.get("store")
     if is_stored is False:
         answer = {**answer, "store": False}  # the target was told not to store, whatever it claims
-    response = record_response(view, target, at, answer, session, exchange.written)
+    response = record_response(view, target, at, answer, exchange.written)
     if arrival.responses is not None:
         arrival.responses.keep(response, for_long=False)
     if is_stored is not False:
@@ -88,22 +83,18 @@ def record_response(
     target: Target | None,
     at: float,
     response: JsonObject,
-    session: str = "",
     written: WrittenHistory | None = None,
 ) -> StoredResponse:
     """The model's input and its answer; ours without a target. Only we know that a resent conversation continues one."""
-    caller, continued, ids, maker = view.caller, view.continued, frozenset[str](), target.name if target else ""
+    caller, continued, maker = view.caller, view.continued, target.name if target else ""
     if continued is not None and PREVIOUS in continued.body:
         response = {**response, PREVIOUS: continued.body[PREVIOUS]}
-    if isinstance(continued, HeldThread):
-        caller, response = keeper_of(caller), continued.record(response, session)
-    else:
-        ids = read_ids(as_list(response.get("output")))
+    ids = read_ids(as_list(response.get("output")))
     if written is not None:
         raw = b"".join((written.raw, b',"response":', orjson.dumps(response, default=as_written), b"}"))
         return StoredResponse(str(response["id"]), caller, maker, at, raw, written.item_ids | ids)
     history = _history_of(view)
-    return StoredResponse.write(caller, maker, at, history, response, ids | _ids_in(view, history))
+    return StoredResponse.write(caller, maker, at, history, response, ids | read_ids(history.items))
 
 
 def write_ahead(exchange: Exchange, view: RequestView) -> None:
@@ -121,7 +112,7 @@ def write_history(view: RequestView) -> WrittenHistory:
     """Raises `orjson.JSONEncodeError` if it is nested too deeply."""
     history = _history_of(view)
     raw = write_parts({"items": history.items, "makers": list(history.origins)}, as_written, is_open=True)
-    return WrittenHistory(raw, _ids_in(view, history))
+    return WrittenHistory(raw, read_ids(history.items))
 
 
 def _history_of(view: RequestView) -> Transcript:
@@ -129,8 +120,3 @@ def _history_of(view: RequestView) -> Transcript:
         return view.continued.transcript()
     items = input_items(with_digits(view.raw, view.body))
     return Transcript(items, [""] * len(items))
-
-
-def _ids_in(view: RequestView, history: Transcript) -> frozenset[str]:
-    """Threads are continued as a whole."""
-    return frozenset() if isinstance(view.continued, HeldThread) else read_ids(history.items)

@@ -27,7 +27,6 @@ from router.dialects.table import SPECS
 from router.dialects.translate.envelope import MARK, SUMMARY_MARK
 from router.responses.compact import ask_for_summary, open_summary, write_body
 from router.responses.items import derive_id, input_items
-from router.responses.threads import THREAD, largest_of, resume_thread
 
 PREVIOUS = "previous_response_id"
 _NO_HISTORY = Transcript([], [])
@@ -43,18 +42,15 @@ async def restore_history(
 ) -> RequestView:
     """Restore what the request leaves out; for a compaction, add what to write. Most requests are complete.
 
-    A socket has its own store. Raises `ResponseForgotten`, `ItemForgotten`, `ThreadForgotten`.
+    A socket has its own store. Raises `ResponseForgotten`, `ItemForgotten`.
     """
-    spec = SPECS[view.dialect]
-    if spec.continues_responses:
-        if not (_may_leave_out(view) if len(view.raw) <= LARGE_BYTES else await exchange.off_loop(_may_leave_out, view)):
-            return view
-    elif not (spec.has_threads and THREAD in view.body):
+    if not SPECS[view.dialect].continues_responses:
         return view
     off_loop = exchange.off_loop
+    if not (_may_leave_out(view) if len(view.raw) <= LARGE_BYTES else await off_loop(_may_leave_out, view)):
+        return view
     sent, store = await off_loop(_read_exactly, view), exchange.arrival.responses or store
-    resumed = resume_thread(view, sent, store, off_loop) if spec.has_threads else _resume(view, sent, store, targets, off_loop)
-    whole = await resumed
+    whole = await _resume(view, sent, store, targets, off_loop)
     return view if whole is view else await off_loop(read_again, whole)
 
 
@@ -81,7 +77,8 @@ async def _resume(
     is_compaction = view.operation is Operation.COMPACT
     if given is None and stored is None and not is_compaction:
         return view
-    return await off_loop(_continue, largest_of(view, stored), view, sent, stored, given)
+    largest = view if stored is None or len(view.raw) > len(stored.raw) else stored
+    return await off_loop(_continue, largest, view, sent, stored, given)
 
 
 def _continue(
@@ -196,8 +193,6 @@ class Continued(NamedTuple):
     """The target that reports storing the response; empty if none."""
     given: Transcript | None = None
     """The input with summaries opened and references resolved; None if unchanged."""
-    session: str = ""
-    """Derived from the whole conversation."""
 
     def view_for(self, view: RequestView, target: Target) -> RequestView:
         """By reference if the target stores the history, else with its own items unchanged."""

@@ -3,10 +3,7 @@
 Kept in the process, bounded by count and age; a store keeps what must survive a restart.
 """
 
-import asyncio
 from collections.abc import Callable, Mapping
-
-import msgspec
 
 from router.contract.caller import SessionKey, record_name
 from router.contract.request import RequestView
@@ -16,9 +13,9 @@ from router.contract.stores import SessionStore
 from router.sessions.marks import mark_at
 from router.sessions.records import Held, Records
 
-_MAX_SESSIONS, _MAX_BEGINNINGS = 4_096, 1_024
+_MAX_SESSIONS = 4_096
 _MAX_ALIKE = 8
-"""Sessions, or newest threads, of one beginning that are told apart."""
+"""Sessions of one beginning that are told apart."""
 _SLOTS, _FIRST = range(_MAX_ALIKE), range(1)
 _MAX_SECONDS = 7 * 86_400.0
 _NEW = SessionState()
@@ -26,7 +23,7 @@ _Found = tuple[SessionKey, SessionState, SessionState | None]
 
 
 class KnownSessions:
-    """Sessions by caller and id, and message threads by beginning: a lost thread is sent again whole, without its name."""
+    """Sessions by caller and id."""
 
     def __init__(self, store: SessionStore, expires_by: Callable[[], float]) -> None:
         self._store, self._expires_by = store, expires_by
@@ -34,8 +31,6 @@ class KnownSessions:
         self.sessions = Records(store, _NEW, _MAX_SESSIONS, record_name, read_state, write_state, _newest)
         self._held: Mapping[SessionKey, Held[SessionState]] = self.sessions.held
         self._is_shared = store.is_shared
-        self._threads: Records[str, tuple[str, ...]]
-        self._threads = Records(store, (), _MAX_BEGINNINGS, str, _read_names, msgspec.json.encode, _both)
 
     async def find(self, view: RequestView, turn: Turn, messages: int, now: float, name: str) -> _Found:
         """Find a request's session: its key, its state, and the session whose slot it takes, if any.
@@ -76,34 +71,8 @@ class KnownSessions:
         """Asked only of a session that looks expired: the time of day may have leapt."""
         return self._expires_by() - state.at >= _MAX_SECONDS
 
-    async def find_lost_thread(self, view: RequestView, turn: Turn, messages: int, now: float) -> str:
-        """The thread that a request recreates by sending it whole and extended; empty for a new thread."""
-        if messages < 2 or not _begins_thread(view, turn):
-            return ""
-        for name in await self._threads.load(_beginning(view, turn)) or ():
-            state = await self.sessions.load(SessionKey(view.caller, name))
-            if (
-                state is not None
-                and not (now - state.at >= _MAX_SECONDS and self._has_expired(state))
-                and 0 < state.messages <= messages
-                and mark_at(view, turn, state.messages) == state.last
-            ):
-                return name
-        return ""
-
-    def note_thread(self, view: RequestView, turn: Turn, now: float) -> None:
-        if _begins_thread(view, turn):
-            key, name = _beginning(view, turn), turn.session
-            self._threads.update(key, lambda names: (name, *(other for other in names if other != name))[:_MAX_ALIKE], ())
-            self._threads.store(key, now)
-
-    def store_thread(self, view: RequestView, turn: Turn, now: float) -> "asyncio.Future[None] | None":
-        """Returns what `Records.store` does."""
-        return self._threads.store(_beginning(view, turn), now) if _begins_thread(view, turn) else None
-
     async def close(self) -> None:
         await self.sessions.close()
-        await self._threads.close()
         await self._store.close()
 
 
@@ -113,23 +82,3 @@ def _slots_of(view: RequestView, turn: Turn) -> list[SessionKey]:
 
 def _newest(ours: SessionState, stored: SessionState) -> SessionState:
     return ours if ours.at >= stored.at else stored
-
-
-def _both(ours: tuple[str, ...], stored: tuple[str, ...]) -> tuple[str, ...]:
-    return (*ours, *(name for name in stored if name not in ours))[:_MAX_ALIKE]
-
-
-def _begins_thread(view: RequestView, turn: Turn) -> bool:
-    return view.continued is not None and turn.session.endswith(view.id)
-
-
-def _beginning(view: RequestView, turn: Turn) -> str:
-    first = mark_at(view, turn, min(1, len(view.conversation.items)))
-    return record_name(SessionKey(view.caller, f"thread\0{first}"))
-
-
-def _read_names(stored: bytes) -> tuple[str, ...] | None:
-    try:
-        return msgspec.json.decode(stored, type=tuple[str, ...])
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        return None

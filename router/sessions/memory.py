@@ -9,8 +9,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from operator import methodcaller
 
-from msgspec.structs import replace
-
 from router.contract.caller import Caller, SessionKey
 from router.contract.clock import CLOCK
 from router.contract.exchange import Exchange, Handler
@@ -48,12 +46,9 @@ class SessionMemory:
         """The session a request belongs to, with the wish that counts."""
         now, messages = self._clock(), len(view.conversation.items)
         name = "" if alias.name == AUTO else kept_name(exact_name(alias))
-        lost = ""
-        if view.continued is not None and (lost := await self._known.find_lost_thread(view, turn, messages, now)):
-            turn = replace(turn, session=lost)
         key, state, replaces = await self._known.find(view, turn, messages, now, name)
         if turn.kind not in _OF_THE_CONVERSATION:
-            found = SessionSnapshot(key, state, _NO_POSITION, state.origins, messages, replaces, lost)
+            found = SessionSnapshot(key, state, _NO_POSITION, state.origins, messages, replaces)
             return heed(found, view, turn, alias)
         tier = state.tier
         is_running = tier is not None and goes_on_with(state, turn)
@@ -75,7 +70,7 @@ class SessionMemory:
             state.combine,
         )
         origins = _name_origins(view, state) if messages > before else state.origins
-        found = SessionSnapshot(key, state, position, origins, messages, replaces, lost)
+        found = SessionSnapshot(key, state, position, origins, messages, replaces)
         if not name and not state.name and state.wish is None and view.overrides == _NO_OVERRIDES:
             return found  # no wish was ever made
         return heed(found, view, turn, alias)
@@ -102,8 +97,6 @@ class SessionMemory:
         if decided is None:
             return
         session, now = decided.session, self._clock()
-        if decided.view.continued is not None and decided.decision.turn.kind in REMEMBERED:
-            self._known.note_thread(decided.view, decided.decision.turn, now)
         step = partial(_answer, decided, begun.target, now)
         self._sessions.update(session.key, step, session.state, session.replaces)
 
@@ -113,11 +106,9 @@ class SessionMemory:
         A whole answer begins and ends at once, and waits until both are stored together.
         """
         self._note_answer(exchange, begun)
-        decided, now = exchange.last(Decided), self._clock()
-        if decided is not None:
-            if decided.view.is_streaming:
-                _confirm(exchange, self._sessions.store(decided.session.key, now))
-            _confirm(exchange, self._known.store_thread(decided.view, decided.decision.turn, now))
+        decided = exchange.last(Decided)
+        if decided is not None and decided.view.is_streaming:
+            _confirm(exchange, self._sessions.store(decided.session.key, self._clock()))
 
     def _note_refused(self, exchange: Exchange, fact: StateRefused) -> None:
         """A target refused these pieces and served without them: do not send them again."""
@@ -184,7 +175,7 @@ def _answer(decided: Decided, target: Target, now: float, state: SessionState) -
     if turn.kind in REMEMBERED:
         if view.overrides.tier is None or not is_aside(session, view):
             state = move(state, session, decision, target.tier, view.effort)
-        last = mark_reached(view, turn, session) if turn.is_guessed or view.continued is not None else None
+        last = mark_reached(view, turn, session) if turn.is_guessed else None
         return state.with_answer(target.name, session.messages, session.origins, last, at=now)
     return leave_ask(state, turn) if turn.kind is TurnKind.COMPACTION else state
 

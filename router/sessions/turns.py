@@ -63,8 +63,6 @@ def read_turn(view: RequestView, hears_lines: bool = True) -> Turn:
     if kind is None or kind is TurnKind.SUBAGENT:  # may also be compacted or asked for a label
         kind = _marked_kind(view, end.message) or kind or _structural_kind(view, words)
     session = f"x:{view.overrides.session}" if view.overrides.session else stated.session
-    if not session and view.continued is not None:
-        session = view.continued.session
     compacted_ask, goes_on, goes_on_after, only_reads = None, False, "", False
     history, trajectory = _NO_HISTORY, _NO_TRAJECTORY
     said, line = "", None

@@ -1,7 +1,7 @@
 """Conversations whose every step goes to another router, which must know all that was said before.
 
 `python -m tests.faults.chains --chains 300 --steps 6` runs three routers that share a Valkey server and a Postgres database, and
-prints what went wrong. Steps are streamed and whole; half of the chains have `store: true`, and some are message threads. A
+prints what went wrong. Steps are streamed and whole; half of the chains have `store: true`. A
 client goes on at the terminal event or at the end of the answer, with no pause. `--alone` shows that routers which share nothing fail,
 `--keys 200` sends each of 200 `Idempotency-Key`s to all routers at once and counts the calls of targets.
 """
@@ -42,7 +42,6 @@ tiers:
 VALKEY = "valkey: {url: env:TANDEM_VALKEY_URL, timeout_ms: 5000}"
 POSTGRES = "postgres: {url: env:TANDEM_POSTGRES_URL, timeout_ms: 5000}"
 """Patience for a slow test machine: absent stores are tried elsewhere."""
-BETA = {"anthropic-beta": "message-threads-2026-08-12"}
 AT_ONCE = 12
 
 
@@ -122,21 +121,14 @@ class Chains:
         await asyncio.gather(*map(one, range(first, first + chains)))
 
     async def _walk(self, number: int, steps: int) -> None:
-        is_thread = number % 5 == 4 and not self._only_stored
         stored = {"store": True} if number % 2 or self._only_stored else {}
         previous = None
         for step in range(steps):
             name, streams = f"chain{number}step{step}", self._chance.random() < 0.5
             tier = {"x-tandem-tier": self._chance.choice(["fast", "deep"])}
-            if is_thread:
-                thread = {"type": "continue", "previous_message_id": previous} if previous else {"type": "create"}
-                messages = [{"role": "user", "content": name}]
-                asked = {"model": "auto", "messages": messages, "thread": thread, "max_tokens": 99, "stream": streams}
-                reply = await self._send("/v1/messages", asked, tier | BETA)
-            else:
-                link = {"previous_response_id": previous} if previous else {}
-                asked = {"model": "auto", "input": name, "stream": streams, **stored, **link}
-                reply = await self._send("/v1/responses", asked, tier)
+            link = {"previous_response_id": previous} if previous else {}
+            asked = {"model": "auto", "input": name, "stream": streams, **stored, **link}
+            reply = await self._send(asked, tier)
             self.steps += 1
             if reply.status != 200:
                 self.faults.append(f"{name}: {reply.status} {reply.body[:300].decode()}")
@@ -144,19 +136,19 @@ class Chains:
             if f"answer to {name}, which is step {step} of {step + 1}" not in said_in(reply.body):
                 self.faults.append(f"{name}: without its history: {said_in(reply.body)[-300:]}")
                 return
-            previous = re.search(rb'"id": ?"((?:resp|msg)_?[^"]+)"', reply.body)[1].decode()
+            previous = re.search(rb'"id": ?"(resp_?[^"]+)"', reply.body)[1].decode()
 
-    async def _send(self, path: str, body: dict, headers: dict) -> Reply:
+    async def _send(self, body: dict, headers: dict) -> Reply:
         """Ask any router. Some streams are left at their terminal event, as clients may do."""
         await self.pace()
         port = self._chance.choice(self.ports)
         if not body["stream"] or self._chance.random() < 0.5:
-            return await call(port, path, body, headers)
+            return await call(port, "/v1/responses", body, headers)
         reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 26)
-        writer.write(request_bytes(path, body, {**headers, "connection": "close"}))
+        writer.write(request_bytes("/v1/responses", body, {**headers, "connection": "close"}))
         head = await reader.readuntil(b"\r\n\r\n")
         status, said = int(head.split(b" ")[1]), b""
-        while status == 200 and not re.search(rb"(?:response\.completed|message_stop)\".*\n\r?\n", said, re.DOTALL):
+        while status == 200 and not re.search(rb"response\.completed\".*\n\r?\n", said, re.DOTALL):
             piece = await reader.read(1 << 16)
             if not piece:
                 break

@@ -9,7 +9,7 @@ from tests.tools.http import call, chat
 from tests.tools.keyed import KEYS, Callers
 from tests.tools.sockets import open_socket
 
-RESPONSES, THREADS = "/v1/responses", {"anthropic-version": "2026-10-21", "anthropic-beta": "message-threads-2026-08-12"}
+RESPONSES = "/v1/responses"
 SECRET = "the canary of ada"
 SESSION = {"x-tandem-session": "shared-name"}
 
@@ -121,17 +121,6 @@ async def test_another_caller_cannot_go_on_from_a_response_of_ones_socket(tandem
             refused = await another.answer()
 
     assert other.json["error"]["code"] == refused["error"]["code"] == "previous_response_not_found"
-
-
-async def test_another_caller_cannot_continue_a_thread(tandem, callers):
-    first = {"model": "auto", "max_tokens": 9, "messages": [{"role": "user", "content": SECRET}], "thread": {"type": "create"}}
-    made = await call(tandem.port, "/v1/messages", first, callers["ada"] | THREADS)
-    going_on = {**first, "thread": {"type": "continue", "previous_message_id": made.json["id"]}}
-
-    other = await call(tandem.port, "/v1/messages", going_on, callers["bob"] | THREADS)
-    own = await call(tandem.port, "/v1/messages", going_on, callers["ada"] | THREADS)
-
-    assert (made.status, other.status, own.status) == (200, 404, 200)
 
 
 async def test_an_idempotency_key_belongs_to_its_caller(tandem, callers):

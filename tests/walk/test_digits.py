@@ -16,7 +16,6 @@ PAY = ToolCall("call_1", "pay", f'{{"wei":{WEI}}}')
 SCHEMA = f'{{"type":"object","properties":{{"wei":{{"type":"integer","maximum":{WEI}}}}}}}'
 DIALECTS = ["chat", "responses", "messages"]
 RESULT = {"type": "tool_result", "tool_use_id": "call_1", "content": "paid"}
-THREADS = {"anthropic-beta": "message-threads-2026-08-12"}
 BODIES = {
     "chat": (
         "/v1/chat/completions",
@@ -74,33 +73,6 @@ async def test_a_whole_answer_reaches_every_caller_with_the_digits_of_its_calls(
 
 
 @pytest.mark.parametrize("target", DIALECTS)
-@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streaming"])
-async def test_a_thread_keeps_the_digits_of_what_it_holds(start, upstream, target, stream):
-    tandem = await start(one_dialect(target, upstream.base_url))
-    upstream.scripts = [speak(target, Speech("", (PAY,))), speak(target, Speech("Done."))]
-    tools = f'"tools":[{{"name":"pay","input_schema":{SCHEMA}}}]'
-    head = '{"model":"auto","max_tokens":99,"stream":' + json.dumps(stream)
-    made = await call(
-        tandem.port,
-        "/v1/messages",
-        f'{head},"thread":{{"type":"create"}},"messages":[{{"role":"user","content":"pay"}}],{tools}}}'.encode(),
-        THREADS,
-    )
-    previous = re.search(rb'"id": ?"(msg[^"]*)"', made.body)[1].decode()
-    thread = json.dumps({"type": "continue", "previous_message_id": previous})
-
-    reply = await call(
-        tandem.port,
-        "/v1/messages",
-        f'{head},"thread":{thread},"messages":[{{"role":"user","content":[{json.dumps(RESULT)}]}}]}}'.encode(),
-        THREADS,
-    )
-
-    assert reply.status == 200
-    assert digits_in(upstream.seen[1].body) == (2, 0)
-
-
-@pytest.mark.parametrize("target", DIALECTS)
 async def test_a_response_that_is_continued_keeps_the_digits_of_its_history(start, upstream, target):
     tandem = await start(one_dialect(target, upstream.base_url))
     upstream.scripts = [speak(target, Speech("Done.")), speak(target, Speech("Again."))]
@@ -142,18 +114,3 @@ async def test_a_large_number_where_a_text_belongs_is_refused_by_its_place_over_
 
     assert reply.status == (200 if caller == target else 400)
     assert caller == target or "content: must be a string or a list of parts, not a number" in reply.json["error"]["message"]
-
-
-async def test_a_long_thread_with_large_numbers_goes_on(start, upstream):
-    tandem = await start(one_dialect("chat", upstream.base_url))
-    upstream.scripts = [speak("chat", Speech("Done."))]
-    said = [f'{{"role":"{role}","content":"{role}"}}' for role in ("user", "assistant") * 8]
-    paid = f'{{"role":"assistant","content":[{{"type":"tool_use","id":"call_1","name":"pay","input":{INPUT}}}]}}'
-    result = f'{{"role":"user","content":[{json.dumps(RESULT)}]}}'
-    messages = ",".join([*said, '{"role":"user","content":"pay"}', paid, result])
-
-    body = f'{{"model":"auto","max_tokens":99,"thread":{{"type":"create"}},"messages":[{messages}]}}'
-    reply = await call(tandem.port, "/v1/messages", body.encode(), THREADS)
-
-    assert reply.status == 200
-    assert digits_in(upstream.seen[0].body) == (1, 1)

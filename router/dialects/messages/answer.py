@@ -4,7 +4,7 @@ import re
 
 from msgspec.structs import replace
 
-from router.contract.errors import ThreadForgotten, ThreadMismatch, ThreadUnsupported
+from router.contract.errors import ThreadForgotten
 from router.contract.request import Json, JsonObject
 from router.contract.usage import Usage
 from router.dialects.fields import as_count, as_list, as_object
@@ -25,8 +25,6 @@ _TYPES = {
     504: "timeout_error",
     529: "overloaded_error",
 }
-_DETAILED = frozenset({ThreadForgotten.code, ThreadMismatch.code, ThreadUnsupported.code})
-"""Codes that clients look for in `details` and act on."""
 _TOO_LONG = "prompt is too long"
 _COUNT = re.compile(r"\d[\d,]{2,14}")
 _MAXIMUM = re.compile(r"(?:maximum|limit|context size|n_ctx)\D{0,60}?(\d[\d,]{2,14})|> (\d[\d,]{2,14})")
@@ -89,7 +87,7 @@ def write_refusal(status: int, message: str, code: str, param: str | None, reque
     """An error's body. This dialect has no place for the parameter."""
     kind = _TYPES.get(status) or ("invalid_request_error" if status < 500 else "api_error")
     error: JsonObject = {"type": kind, "message": message, "code": code}
-    if code in _DETAILED:
+    if code == ThreadForgotten.code:  # clients look for it there, and send everything again
         error["details"] = {"error_code": code}
     return {"type": "error", "error": error, "request_id": request_id}
 

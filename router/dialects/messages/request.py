@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
-from router.contract.errors import BadRequest
+from router.contract.errors import BadRequest, ThreadForgotten
 from router.contract.request import Conversation, History, Json, JsonObject, Message, ToolCall, ToolResult
 from router.contract.words import Feature, Operation
 from router.dialects.fields import (
@@ -32,6 +32,8 @@ _OWN_PARTS = ("tool_use", "tool_result", "thinking")
 _CALLERS_TOOLS = (None, "custom")
 _CALLERS_PREFIXES = ("bash_", "text_editor_", "memory_")
 _THINKING = frozenset({"thinking", "redacted_thinking"})
+THREAD = "thread"
+"""Leaves a conversation to the host, which a router between several hosts cannot."""
 VERSION = "anthropic-version"
 _STRICTER = "2026-10-21"
 """From this API version on, every target refuses some fields and blocks, as the caller's own host would."""
@@ -41,9 +43,10 @@ _NEEDING = frozenset({"tools", "output_config", "thinking"})
 
 def read(body: JsonObject, operation: Operation, history: History | None) -> Reading:
     """Read a request to create, or to count tokens (which needs no limit)."""
+    if as_object(body.get(THREAD)).get("type") == "continue":
+        raise ThreadForgotten(f"{THREAD}: Tandem keeps no threads. Send the whole conversation", param=THREAD)
     messages = body.get("messages")
-    goes_on = as_object(body.get("thread")).get("type") == "continue"  # after a paused answer no message is needed
-    if not isinstance(messages, list) or not (messages or goes_on):
+    if not isinstance(messages, list) or not messages:
         raise BadRequest(
             'messages: missing. Send a non-empty list such as [{"role": "user", "content": "…"}]', param="messages"
         )

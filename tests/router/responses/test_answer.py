@@ -3,7 +3,6 @@
 import json
 
 import pytest
-from msgspec.structs import replace
 
 from router.contract.errors import UpstreamMalformed
 from router.contract.facts import AttemptOpened, Ending, ResponseCompleted
@@ -57,21 +56,6 @@ def test_an_answer_that_may_be_continued_from_is_noted_on_its_way_and_unchanged(
     assert names_of(exchange.journal) == ["AttemptOpened", "ResponseCompleted"]
     assert json.loads(sink.body) == RESPONSE
     assert sink.words == ["start", "write", "end"]
-
-
-async def test_an_answer_in_a_thread_is_noted_on_its_way_and_a_count_in_one_is_not():
-    body = {"messages": [{"role": "user", "content": "x"}], "max_tokens": 9, "thread": {"type": "create"}}
-    view = await restore(make_view(body, Dialect.MESSAGES, {"anthropic-beta": "message-threads-2026-08-12"}))
-    message = {"id": "msg_1", "content": []}
-    way, sink, exchange = reply(view)
-
-    send(way, message)
-    way.finish(SERVED)
-
-    assert names_of(exchange.journal) == ["AttemptOpened", "ResponseCompleted"]
-    assert json.loads(sink.body) == message
-    count, sink, _ = reply(replace(view, operation=Operation.COUNT_TOKENS))
-    assert count.sink is sink
 
 
 async def test_a_compaction_is_held_back_until_it_is_made_and_keeps_the_answers_headers():

@@ -4,12 +4,10 @@ import json
 
 import pytest
 
-from router.contract.errors import TandemError
 from router.contract.facts import AttemptOpened, ResponseCompleted
 from router.contract.sinks import watch
 from router.dialects.sse import split_frames
-from router.responses.assemble import read_whole
-from router.responses.capture import capture, read_response
+from router.responses.capture import capture, read_response, read_whole
 from tests.router.responses.kept import CALL, SAID
 from tests.tools.exchanges import make_exchange
 from tests.tools.values import make_target
@@ -48,45 +46,11 @@ class Noting:
         return {ResponseCompleted: lambda exchange, fact: self._log.seen.append(fact.response)}
 
 
-MESSAGE = {"id": "msg_1", "role": "assistant", "content": [{"type": "text", "text": "hi"}]}
-
-
-def message_frames() -> list[bytes]:
-    events = [
-        {"type": "message_start", "message": {**MESSAGE, "content": []}},
-        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
-        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "hi"}},
-        {"type": "message_stop"},
-    ]
-    return [b"data: " + json.dumps(event).encode() + b"\n\n" for event in events]
-
-
-def test_a_streamed_message_is_noted_before_the_piece_that_ends_it_leaves():
-    sink, seen = captured(is_message=True)
-    *pieces, last = message_frames()
-
-    for piece in (*pieces, last[:9], last[9:]):
-        sink.write(piece)
-    sink.end()
-
-    assert seen == [*pieces, last[:9], MESSAGE, last[9:], "end"]
-
-
-@pytest.mark.parametrize("is_streaming", [True, False])
-def test_a_message_that_failed_or_is_none_is_not_noted(is_streaming):
-    sink, seen = captured(is_message=True, is_streaming=is_streaming)
-
-    sink.write(b"data: no message\n\n")
-    sink.fail(TandemError("it broke"))
-
-    assert seen == [b"data: no message\n\n", "fail"]
-
-
-def captured(*, is_streaming: bool = True, is_message: bool = False):
+def captured(*, is_streaming: bool = True):
     log = Log()
     exchange = make_exchange(Noting(log))
     exchange.note(AttemptOpened(0.0, make_target(), "", ()))
-    return watch(log, capture(exchange, is_streaming=is_streaming, is_message=is_message)), log.seen
+    return watch(log, capture(exchange, is_streaming=is_streaming)), log.seen
 
 
 def test_a_stream_is_noted_before_the_piece_that_ends_it_leaves():
@@ -127,16 +91,15 @@ def test_a_stream_that_fails_is_not_noted():
     assert seen == [DELTA % b"a", "fail"]
 
 
-@pytest.mark.parametrize(("answer", "is_message"), [(RESPONSE, False), (MESSAGE, True)])
-def test_a_whole_answer_is_noted_once_it_is_whole_and_before_it_ends(answer, is_message):
-    sink, seen = captured(is_streaming=False, is_message=is_message)
-    raw = json.dumps(answer).encode()
+def test_a_whole_answer_is_noted_once_it_is_whole_and_before_it_ends():
+    sink, seen = captured(is_streaming=False)
+    raw = json.dumps(RESPONSE).encode()
 
     sink.write(raw[:10])
     sink.write(raw[10:])
     sink.end()
 
-    assert seen == [raw[:10], raw[10:], answer, "end"]
+    assert seen == [raw[:10], raw[10:], RESPONSE, "end"]
 
 
 def frames(*events: dict):
@@ -179,4 +142,4 @@ def test_items_from_their_own_events_stand_in_for_an_output_that_was_left_empty(
 
 @pytest.mark.parametrize("raw", [b"no", b"[]", b'{"output": []}', b'{"id": "resp_1"}'])
 def test_a_whole_answer_that_is_no_response_is_none(raw):
-    assert read_whole(raw, "output") is None
+    assert read_whole(raw) is None

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from router.contract.exchange import work_here
 from router.contract.facts import Read, ResponseCompleted
 from router.contract.parts import LARGE_BYTES
-from router.contract.words import Dialect, Operation
+from router.contract.words import Operation
 from router.responses.keep import ResponseKeeper, is_kept, record_response, write_ahead, write_history
 from tests.router.responses.kept import CALL, SAID, SPARK, ask, holding, kept, restore
 from tests.tools.exchanges import make_exchange
@@ -67,16 +67,6 @@ def test_a_completed_response_is_handed_to_the_store_that_of_a_job_under_the_id_
     store, job, name, for_long
 ):
     assert complete(ask(store=store), RESPONSE, job) == [(name, "spark", 5.0, for_long)]
-
-
-async def test_an_answer_in_a_thread_is_handed_to_the_store_for_this_process_alone():
-    body = {"messages": [{"role": "user", "content": "x"}], "max_tokens": 9, "thread": {"type": "create"}, "store": True}
-    view = make_view(body, Dialect.MESSAGES, {"anthropic-beta": "message-threads-2026-08-12"})
-    thread = await restore(view, Known())
-
-    assert complete(thread, {"id": "msg_7", "content": []}) == [("msg_7", "spark", 5.0, False)]
-    assert (is_kept(thread), is_kept(view)) == (True, False)
-    assert not is_kept(replace(thread, operation=Operation.COUNT_TOKENS))
 
 
 def test_a_response_that_is_nested_too_deeply_to_be_written_is_not_kept():

@@ -90,11 +90,6 @@ async def test_a_previous_id_that_is_no_text_is_named():
         await restore(ask(previous_response_id=5), Store())
 
 
-async def test_a_thread_of_another_dialect_means_nothing():
-    for view in (ask(thread={"type": "create"}), make_view({"messages": [{"role": "user", "content": "x"}], "thread": "t"})):
-        assert await restore(view) is view
-
-
 async def test_a_request_that_leaves_nothing_out_stays_as_it_is():
     for view in (ask(), make_view({"messages": [{"role": "user", "content": "x"}]})):
         assert await restore(view) is view

@@ -1,17 +1,12 @@
 """Which remembered session a request belongs to, and what is forgotten."""
 
-import msgspec
 import pytest
 from msgspec.structs import replace
 
-from router.contract.clock import CLOCK
 from router.contract.facts import StateRefused
-from router.contract.request import Transcript
 from router.contract.session import SessionState
 from router.contract.words import Dialect, Tier
-from router.responses.threads import HeldThread
 from router.sense.models import ModelNames
-from router.sessions.known import KnownSessions
 from router.sessions.memory import SessionMemory
 from router.sessions.turns import read_turn
 from router.stores.memory.entries import NoSessions
@@ -114,23 +109,6 @@ async def test_memory_survives_a_restart_without_any_text(tmp_path):
 
     assert (place.tier, place.is_running) == (Tier.DEEP, True)
     assert b"typo" not in path.read_bytes()
-
-
-async def test_threads_that_began_alike_are_known_the_newest_first_also_after_a_restart():
-    store = SharedSessions()
-    known = KnownSessions(store, CLOCK.trusted)
-    view = replace(
-        make_view({"messages": [{"role": "user", "content": "begin"}]}),
-        continued=HeldThread(b"", {}, Transcript([], []), {}, ""),
-    )
-    for number in (*range(20), 15):
-        begun = replace(view, id=f"req_{number}")
-        known.note_thread(begun, replace(read_turn(begun), session=f"thread:req_{number}"), 1.0)
-    await known.close()
-
-    ((stored, _),) = store.records.values()
-    names = (15, 19, 18, 17, 16, 14, 13, 12)
-    assert msgspec.json.decode(stored) == [f"thread:req_{number}" for number in names]
 
 
 async def test_the_longest_unused_session_is_forgotten_first():

@@ -8,9 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from router.contract.caller import Caller
-from router.contract.request import Transcript
 from router.contract.words import Dialect, TurnKind
-from router.responses.threads import HeldThread
 from router.sessions.clients import SIDE_WITH_TOOLS, SYSTEM_INNER_MARKS
 from router.sessions.turns import is_follow_up, read_turn
 from tests.tools.values import ask, make_view
@@ -193,16 +191,6 @@ def test_callers_with_the_same_words_have_sessions_apart():
     one, two = ask("hello"), replace(ask("hello"), caller=Caller("someone else"))
 
     assert read_turn(one).session != read_turn(two).session
-
-
-def test_a_thread_names_its_session_unless_the_client_does():
-    thread = HeldThread(b"{}", {}, Transcript([], []), {}, "thread:req_1")
-    silent, speaking = ask("hello"), ask("hello", headers={"x-tandem-session": "mine"})
-
-    turns = [read_turn(replace(view, continued=thread)) for view in (silent, speaking)]
-
-    assert [turn.session for turn in turns] == ["thread:req_1", "x:mine"]
-    assert not turns[0].is_guessed
 
 
 def test_an_empty_id_is_no_id():

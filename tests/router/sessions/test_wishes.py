@@ -160,7 +160,7 @@ class Talk:
         if read.line is not None and read.line.is_answered_here:
             return None
         known = await self.memory.recall(view, read, alias)
-        told = known.annotate(read, view)
+        told = known.annotate(read)
         target = TARGETS["sage"]
         finish(answer(self.memory, known, view, told, Tier.DEEP, target), target, 9)
         opinions = OVERRIDE.judge(view, make_signals(alias=alias, line=told.line, wish=told.wish))

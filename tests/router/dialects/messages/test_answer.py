@@ -2,7 +2,7 @@
 
 import pytest
 
-from router.contract.errors import ThreadForgotten, ThreadMismatch, ThreadUnsupported
+from router.contract.errors import ThreadForgotten
 from router.contract.words import Dialect
 from router.dialects.answers import TELLING
 from router.dialects.messages.answer import word_too_long, write_failure, write_refusal
@@ -70,11 +70,10 @@ def test_the_type_follows_the_status(status, kind):
     assert (body["type"], body["request_id"]) == ("error", "req_1")
 
 
-@pytest.mark.parametrize("error", [ThreadForgotten, ThreadMismatch, ThreadUnsupported])
-def test_what_went_wrong_with_a_thread_is_told_where_clients_look_for_it(error):
-    body = write_refusal(error.status, "no", error.code, "thread", "req_1")
+def test_that_no_thread_is_kept_is_told_where_clients_look_for_it():
+    body = write_refusal(ThreadForgotten.status, "no", ThreadForgotten.code, "thread", "req_1")
 
-    assert body["error"]["details"] == {"error_code": error.code}
+    assert body["error"]["details"] == {"error_code": "thread_not_found"}
     assert "details" not in write_refusal(400, "no", "a_code", None, "req_1")["error"]
 
 

@@ -94,16 +94,6 @@ def test_instructions_are_a_block_of_their_own(given, texts):
     assert [block["text"] for block in changes["system"]] == texts
 
 
-def test_only_a_request_that_continues_a_thread_may_come_without_a_message():
-    assert len(read(messages=[], thread={"type": "continue"}).conversation) == 0
-
-    for thread in ({"type": "create"}, None, "continue"):
-        with pytest.raises(BadRequest, match="messages"):
-            read(messages=[], thread=thread)
-    with pytest.raises(BadRequest, match="messages"):
-        read(messages=None, thread={"type": "continue"})
-
-
 def test_foreign_thinking_goes_and_a_message_of_nothing_else_with_it():
     thinking = {"type": "thinking", "thinking": "t", "signature": "theirs"}
     only = {"role": "assistant", "content": [thinking]}
