@@ -14,18 +14,17 @@ from router.contract.words import PlanPhase, Tier, TurnKind
 _wait_of = attrgetter("wait_seconds")
 _FAST, _DEEP, _COMPACTION = Tier.FAST, Tier.DEEP, TurnKind.COMPACTION
 
+_FAILURES, _REPEATS = 3, 4
+"""Failed calls or test runs since the last success that reopen a turn on fast, and calls alike among ten, while failing."""
+_GREEN_LOG_ODDS = -0.7
+"""Failing tests have just passed on deep."""
+
 
 class BoundaryConfig(PolicyConfig):
     """Keep a running turn on its tier."""
 
-    failures_to_reopen: int = Field(default=3, ge=1, le=50)
-    """Failed calls or test runs since the last success that reopen a turn on fast."""
-    repeats_to_reopen: int = Field(default=4, ge=2, le=50)
-    """Repeats among ten calls, while failing, that also do."""
     longest_wait_seconds: float = Field(default=20.0, ge=0.0, le=3_600.0)
     """A longer wait reopens a turn."""
-    green_log_odds: float = Field(default=-0.7, ge=-10.0, le=0.0)
-    """Failing tests have just passed on deep."""
 
 
 class BoundaryPolicy:
@@ -35,7 +34,7 @@ class BoundaryPolicy:
     Config: ClassVar[type[PolicyConfig]] = BoundaryConfig
 
     def __init__(self, config: BoundaryConfig) -> None:
-        self._config = config
+        self._longest_wait_seconds = config.longest_wait_seconds
 
     def judge(self, request: RequestView, signals: Signals) -> tuple[Opinion, ...]:
         turn, position = signals.turn, signals.turn.position
@@ -52,23 +51,23 @@ class BoundaryPolicy:
             return ()
         if position.has_escalated and position.tier is _DEEP:
             return (_stay(position.tier, _say_stays_up(turn)),)
-        if position.tier is _FAST and self._is_in_trouble(signals):
+        if position.tier is _FAST and _is_in_trouble(signals.turn.trajectory):
             return ()
         if position.tier is _DEEP and turn.trajectory.is_green:
-            return (Lean(self._config.green_log_odds, "the tests have just passed"),)
+            return (Lean(_GREEN_LOG_ODDS, "the tests have just passed"),)
         return (_stay(position.tier, f"{_say_where(turn)} a turn on {position.tier}"),)
 
     def _is_closed(self, signals: Signals, tier: Tier) -> bool:
         """With only long waits on the tier, the estimate decides."""
-        return min(map(_wait_of, signals.of_tier(tier)), default=0.0) > self._config.longest_wait_seconds
+        return min(map(_wait_of, signals.of_tier(tier)), default=0.0) > self._longest_wait_seconds
 
-    def _is_in_trouble(self, signals: Signals) -> bool:
-        trajectory, config = signals.turn.trajectory, self._config
-        return (
-            trajectory.failures >= config.failures_to_reopen
-            or trajectory.red_runs >= config.failures_to_reopen
-            or (trajectory.repeats >= config.repeats_to_reopen and trajectory.failures > 0)
-        )
+
+def _is_in_trouble(trajectory: Trajectory) -> bool:
+    return (
+        trajectory.failures >= _FAILURES
+        or trajectory.red_runs >= _FAILURES
+        or (trajectory.repeats >= _REPEATS and trajectory.failures > 0)
+    )
 
 
 def _begins_work(turn: Turn) -> bool:

@@ -21,18 +21,13 @@ _NAMES = {
 _accepts_of, _speaks_of = attrgetter("target.accepts"), attrgetter("target.speaks")
 
 
-class CapabilityConfig(PolicyConfig):
-    """Keep requests from targets that would refuse them."""
-
-
 class CapabilityPolicy:
     """Rules out targets that cannot take what the request has."""
 
     name: ClassVar[str] = "capability"
-    Config: ClassVar[type[PolicyConfig]] = CapabilityConfig
+    Config: ClassVar[type[PolicyConfig]] = PolicyConfig
 
-    def __init__(self, config: CapabilityConfig) -> None:
-        pass
+    def __init__(self, _: PolicyConfig) -> None: ...
 
     def judge(self, request: RequestView, signals: Signals) -> tuple[Opinion, ...]:
         needs, statuses = request.needs, signals.statuses.values()

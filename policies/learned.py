@@ -26,6 +26,7 @@ LEAST_POINTING, _POINTS_BACK, SURE_POINTING = 0.12, 0.5, 0.9
 """Chances that words point back: below the first only the words count, from the second on they are no ask of their own, and
 from the third on they say nothing themselves."""
 _PLANS = frozenset("plan design architecture strategy proposal phases".split())
+_NOTHING_ASKED = -4.0
 _LEAST_PLAN = -3.0
 """Below this, it is only a question: "what's the plan?"."""
 
@@ -40,8 +41,6 @@ class LearnedConfig(PolicyConfig):
     """Multiplies what it says."""
     weights: str = ""
     """File of trained weights. Default: Tandem's."""
-    nothing_asked: float = Field(default=-4.0, ge=-10.0, le=0.0)
-    """Words that ask for nothing."""
 
     paths: ClassVar[tuple[str, ...]] = ("weights",)
 
@@ -71,7 +70,7 @@ class LearnedPolicy:
     Config: ClassVar[type[PolicyConfig]] = LearnedConfig
 
     def __init__(self, config: LearnedConfig) -> None:
-        self._strength, self._nothing_asked = config.strength, config.nothing_asked
+        self._strength = config.strength
         self._weights = find_weights(config.weights)
         # A tool loop repeats one features object, found by identity: comparing two hundred numbers would cost more.
         self._known: dict[tuple[int, bool], tuple[Features, _Read]] = {}
@@ -117,7 +116,7 @@ class LearnedPolicy:
                         asked = before if position.ask is None else before / self._strength
                         return self._answer(features, read, None, asked)
         if not features.has_task:
-            return _lean(self._nothing_asked, "looks like a remark", goes_on=position.ask, wants_plan=position.is_planned)
+            return _lean(_NOTHING_ASKED, "looks like a remark", goes_on=position.ask, wants_plan=position.is_planned)
         wants_plan = read.is_plan or turn.is_planning
         goes_on = max(read.size, _PLANNED) if wants_plan else None
         return _lean(read.size, read.because, goes_on=goes_on, wants_plan=wants_plan, idea=read.idea)

@@ -3,31 +3,22 @@
 from collections.abc import Iterator
 from typing import ClassVar
 
-from pydantic import Field
-
 from router.contract.opinions import Insist, Lean, Opinion, PolicyConfig, Rank, RuleOut
 from router.contract.request import Overrides, RequestView
 from router.contract.signals import Signals
 from router.contract.words import Tier
 
 _NOTHING = Overrides()
-
-
-class OverrideConfig(PolicyConfig):
-    """Obey explicit overrides."""
-
-    pattern_log_odds: float = Field(default=3.0, ge=0.0, le=10.0)
-    """A model name that matches a pattern."""
+_PATTERN_LOG_ODDS = 3.0
 
 
 class OverridePolicy:
     """Obeys overrides, the strongest first."""
 
     name: ClassVar[str] = "override"
-    Config: ClassVar[type[PolicyConfig]] = OverrideConfig
+    Config: ClassVar[type[PolicyConfig]] = PolicyConfig
 
-    def __init__(self, config: OverrideConfig) -> None:
-        self._pattern_log_odds = config.pattern_log_odds
+    def __init__(self, _: PolicyConfig) -> None: ...
 
     def judge(self, request: RequestView, signals: Signals) -> tuple[Opinion, ...]:
         overrides, turn, alias = request.overrides, signals.turn, signals.alias
@@ -57,7 +48,7 @@ class OverridePolicy:
             if tier is None:
                 return ()
             sign = 1.0 if tier is Tier.DEEP else -1.0
-            return (Lean(sign * self._pattern_log_odds, f'the model name "{alias.name}" matches a pattern for {tier}'),)
+            return (Lean(sign * _PATTERN_LOG_ODDS, f'the model name "{alias.name}" matches a pattern for {tier}'),)
         if turn.line is not None or turn.wish is not None:  # newer than the name
             return ()
         if alias.target is not None:

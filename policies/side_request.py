@@ -2,8 +2,6 @@
 
 from typing import ClassVar
 
-from pydantic import Field
-
 from router.contract.credential import has_plan
 from router.contract.opinions import Insist, Lean, Opinion, PolicyConfig, Rank
 from router.contract.request import RequestView
@@ -17,15 +15,7 @@ _NAMES = {
 }
 _SAVING = (TurnKind.SIDE, TurnKind.COMPACTION)
 """What fast does for a caller whose deep tier is a plan."""
-
-
-class SideRequestConfig(PolicyConfig):
-    """Send the client's own small requests to fast."""
-
-    log_odds: float = Field(default=-4.0, ge=-10.0, le=0.0)
-    """Such as titles, commit messages."""
-    search_log_odds: float = Field(default=-4.0, ge=-10.0, le=0.0)
-    """Subagents that only read and search."""
+_LOG_ODDS = -4.0
 
 
 class SideRequestPolicy:
@@ -36,19 +26,18 @@ class SideRequestPolicy:
     """
 
     name: ClassVar[str] = "side_request"
-    Config: ClassVar[type[PolicyConfig]] = SideRequestConfig
+    Config: ClassVar[type[PolicyConfig]] = PolicyConfig
 
-    def __init__(self, config: SideRequestConfig) -> None:
-        self._log_odds, self._search_log_odds = config.log_odds, config.search_log_odds
+    def __init__(self, _: PolicyConfig) -> None: ...
 
     def judge(self, request: RequestView, signals: Signals) -> tuple[Opinion, ...]:
         turn = signals.turn
         if turn.only_reads:
-            return (Lean(self._search_log_odds, "a subagent that only reads and searches", names_turn=True),)
+            return (Lean(_LOG_ODDS, "a subagent that only reads and searches", names_turn=True),)
         name = _NAMES.get(turn.kind)
         if not name:
             return ()
-        own = () if turn.kind is TurnKind.COMPACTION else (Lean(self._log_odds, name, names_turn=True),)
+        own = () if turn.kind is TurnKind.COMPACTION else (Lean(_LOG_ODDS, name, names_turn=True),)
         deep = (status.target for status in signals.of_tier(Tier.DEEP))
         if turn.kind not in _SAVING or not has_plan(deep, request.headers, request.dialect):
             return own

@@ -68,8 +68,6 @@ class Plan(Struct, frozen=True):
     """Keys of this router, one of which every caller needs; None: open."""
     metrics_key: bytes | None = None
     """Digest of a key for `/metrics` alone, if callers need keys and the config names one."""
-    tells_callers_apart: bool = False
-    """Whether there is more than one caller, by either kind of key."""
     caller_limits: CallerLimits = NO_LIMITS
     """Limits of callers with a key, checked before every attempt."""
     pass_through: Mapping[PassedRoute, str] = field(default_factory=dict)

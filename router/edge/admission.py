@@ -116,7 +116,7 @@ class Admission:
             check_head(head, takes, any_host=plan.keys is not None)
         # Without keys there is one caller, and requests skip the lookup.
         caller = LOCAL
-        if plan.tells_callers_apart:
+        if plan.takes_callers_keys or plan.keys is not None:
             caller = identify(plan, head, head.headers)
             if plan.caller_limits.has_rates and takes is REQUEST and head.route is not None:
                 plan.caller_limits.check(caller)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from policies.override import OverrideConfig, OverridePolicy
+from policies.override import OverridePolicy
 from router.contract.facts import AttemptOpened, Dequeued, Queued
 from router.contract.relay import OutgoingRequest, Sink
 from router.contract.target import Quota
@@ -107,7 +107,7 @@ async def play(rates: Sequence[float], seed: int, *, minutes: float = MINUTES, t
         Reachable(make_target(quota=Quota(requests_per_minute=LIMIT)), fast, "fast-model", Fit(), None),
         Reachable(make_target("sage", Tier.DEEP), deep, "deep-model", Fit(), None),
         base_rate=0.001,
-        policies=(OverridePolicy(OverrideConfig()),),
+        policies=(OverridePolicy(OverridePolicy.Config()),),
     )
     walks: list[Walk] = []
 

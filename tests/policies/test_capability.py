@@ -2,13 +2,13 @@
 
 from msgspec.structs import replace
 
-from policies.capability import CapabilityConfig, CapabilityPolicy
+from policies.capability import CapabilityPolicy
 from router.contract.words import Dialect, Feature, Tier
 from tests.tools.values import make_signals, make_target, make_view, stand
 
 
 def test_capability_names_what_a_target_does_not_take():
-    policy = CapabilityPolicy(CapabilityConfig())
+    policy = CapabilityPolicy(CapabilityPolicy.Config())
     plain = stand(make_target(accepts=frozenset({Feature.TEXT})))
     image = [{"type": "image_url", "image_url": {"url": "x"}}]
     view = make_view({"messages": [{"role": "user", "content": image}], "tools": [{"type": "function"}]})
@@ -20,7 +20,7 @@ def test_capability_names_what_a_target_does_not_take():
 
 
 def test_a_free_form_tool_needs_a_target_that_takes_it_or_a_bridge_that_makes_it_a_function():
-    policy = CapabilityPolicy(CapabilityConfig())
+    policy = CapabilityPolicy(CapabilityPolicy.Config())
     view = make_view({"input": "x", "tools": [{"type": "custom", "name": "patch"}]}, Dialect.RESPONSES)
     accepts = frozenset({Feature.TEXT, Feature.TOOLS})
     native = stand(make_target(accepts=accepts, speaks=frozenset({Dialect.RESPONSES})))
@@ -31,7 +31,7 @@ def test_a_free_form_tool_needs_a_target_that_takes_it_or_a_bridge_that_makes_it
 
 
 def test_completions_go_only_to_fast_targets_that_accept_them():
-    policy = CapabilityPolicy(CapabilityConfig())
+    policy = CapabilityPolicy(CapabilityPolicy.Config())
     view = make_view({"prompt": "def"}, Dialect.COMPLETIONS)
     lacking = stand(make_target("other", accepts=frozenset({Feature.TEXT})))
 
@@ -44,7 +44,7 @@ def test_an_unknown_previous_response_rules_out_targets_that_do_not_speak_respon
     view = make_view({"input": "go on", "previous_response_id": "resp_theirs"}, Dialect.RESPONSES)
     chat, native = make_target(), make_target("sage", Tier.DEEP, speaks=frozenset({Dialect.RESPONSES}))
 
-    (opinion,) = CapabilityPolicy(CapabilityConfig()).judge(view, make_signals(stand(chat), stand(native)))
+    (opinion,) = CapabilityPolicy(CapabilityPolicy.Config()).judge(view, make_signals(stand(chat), stand(native)))
 
     assert opinion.target == "spark"
     assert "previous_response_id" in opinion.because
@@ -55,7 +55,7 @@ def test_a_file_by_id_rules_out_targets_of_other_dialects():
     view = make_view({"input": [{"role": "user", "content": [part]}]}, Dialect.RESPONSES)
     chat, native = make_target(), make_target("sage", Tier.DEEP, speaks=frozenset({Dialect.RESPONSES}))
 
-    (opinion,) = CapabilityPolicy(CapabilityConfig()).judge(view, make_signals(stand(chat), stand(native)))
+    (opinion,) = CapabilityPolicy(CapabilityPolicy.Config()).judge(view, make_signals(stand(chat), stand(native)))
 
     assert (opinion.target, opinion.lasting) == ("spark", True)
     assert opinion.because == "the request contains a file by id, which needs a target that speaks responses"
@@ -66,7 +66,7 @@ SEARCH = {"input": "x", "tools": [{"type": "function", "name": "f"}, {"type": "w
 
 
 def ruled_out(view, *statuses) -> list[str]:
-    return [opinion.target for opinion in CapabilityPolicy(CapabilityConfig()).judge(view, make_signals(*statuses))]
+    return [opinion.target for opinion in CapabilityPolicy(CapabilityPolicy.Config()).judge(view, make_signals(*statuses))]
 
 
 def test_a_hosted_tool_prefers_a_target_of_the_same_tier_that_may_run_it():

@@ -1,12 +1,12 @@
 """What a person or an operator asked for by name, strongest channel first."""
 
-from policies.override import OverrideConfig, OverridePolicy
+from policies.override import OverridePolicy
 from router.contract.opinions import Insist, Lean, Rank
 from router.contract.signals import Alias, TierLine, Wish
 from router.contract.words import Tier
 from tests.tools.values import ask, make_signals, make_target, stand
 
-OVERRIDE = OverridePolicy(OverrideConfig())
+OVERRIDE = OverridePolicy(OverridePolicy.Config())
 
 
 def test_a_header_outranks_a_session_which_outranks_a_name():

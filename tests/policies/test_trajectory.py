@@ -3,12 +3,12 @@
 import pytest
 from msgspec.structs import replace
 
-from policies.trajectory import TrajectoryConfig, TrajectoryPolicy
+from policies.trajectory import TrajectoryPolicy
 from router.contract.signals import FinishedTurn, SessionHistory, SessionPosition, Trajectory
 from router.contract.words import Tier, TurnKind
 from tests.tools.values import ask, make_signals
 
-TRAJECTORY = TrajectoryPolicy(TrajectoryConfig())
+TRAJECTORY = TrajectoryPolicy(TrajectoryPolicy.Config())
 
 
 def running(tier: Tier, trajectory: Trajectory, kind: TurnKind = TurnKind.TOOL_LOOP):

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from policies.override import OverrideConfig, OverridePolicy
+from policies.override import OverridePolicy
 from policies.window import WindowPolicy
 from router.contract.caller import LOCAL
 from router.contract.exchange import CancelReason
@@ -343,7 +343,7 @@ async def test_a_first_line_is_heeded_unless_the_plan_says_otherwise_and_is_sent
     because = {}
     for hears_lines in (True, False):
         reachable = reach(SPARK)
-        policies = (OverridePolicy(OverrideConfig()),)
+        policies = (OverridePolicy(OverridePolicy.Config()),)
         house = make_house(reachable, reach(SAGE), policies=policies, hears_lines=hears_lines)
         walk = Walk(house, messages=[{"role": "user", "content": "tier: fast\nfix it"}])
         await walk.task
@@ -399,7 +399,7 @@ async def test_a_tier_line_alone_under_a_name_that_is_not_known_is_refused_like_
 
 async def test_each_turn_of_a_chain_of_responses_is_served_as_its_own_line_or_the_lone_one_before_it_asks():
     reachable = {name: reach(target, *[answers()] * 9) for name, target in (("fast", SPARK), ("deep", SAGE))}
-    house = make_house(*reachable.values(), policies=(OverridePolicy(OverrideConfig()),))
+    house = make_house(*reachable.values(), policies=(OverridePolicy(OverridePolicy.Config()),))
     ids: list[str] = []
 
     async def say(words: str, previous: str | None) -> str | None:
@@ -513,7 +513,7 @@ async def test_an_explanation_waits_for_a_count_that_a_request_would_not_wait_fo
 )
 async def test_counting_is_prepared_once_the_window_of_the_target_that_serves_is_filling_up(times, tier, prepared):
     counter = Counter()
-    house = make_house(reach(SPARK), reach(SAGE), counter=counter, policies=(OverridePolicy(OverrideConfig()),))
+    house = make_house(reach(SPARK), reach(SAGE), counter=counter, policies=(OverridePolicy(OverridePolicy.Config()),))
     paste = [{"role": "user", "content": "words of a long paste " * times}]
 
     await Walk(house, headers={"x-tandem-tier": tier}, messages=paste).task

@@ -125,7 +125,6 @@ class FakePlan:
     dispatcher: FakeDispatcher = field(default_factory=FakeDispatcher)
     window_of_auto: Tier = Tier.DEEP
     takes_callers_keys: bool = False
-    tells_callers_apart: bool = False
     keys: KeyRing | None = None
     metrics_key: bytes | None = None
     caller_limits: Any = NO_LIMITS

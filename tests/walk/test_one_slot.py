@@ -6,8 +6,8 @@ from collections import deque
 
 import pytest
 
-from policies.override import OverrideConfig, OverridePolicy
-from policies.side_request import SideRequestConfig, SideRequestPolicy
+from policies.override import OverridePolicy
+from policies.side_request import SideRequestPolicy
 from router.contract.relay import OutgoingRequest, Sink
 from router.contract.target import Quota, Speed
 from router.contract.words import Tier
@@ -122,7 +122,7 @@ class Setting:
         targets = [make_target(name, typical=typical, quota=quota) for name in names]
         sage = make_target("sage", Tier.DEEP, typical=Speed(0.9, 40, 60_000))
         deep = reach_engine(sage, SlotEngine(100, ttft_seconds=0.9, tokens_per_second=40))
-        policies = (OverridePolicy(OverrideConfig()), SideRequestPolicy(SideRequestConfig()))
+        policies = (OverridePolicy(OverridePolicy.Config()), SideRequestPolicy(SideRequestPolicy.Config()))
         reachable = map(reach_engine, targets, engines)
         self.house = make_house(*reachable, deep, base_rate=0.01, policies=policies)
         self.walks: list[Walk] = []

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from policies.override import OverrideConfig, OverridePolicy
+from policies.override import OverridePolicy
 from router.contract.target import Quota
 from router.contract.words import Tier
 from tests.tools.houses import Walk, make_house
@@ -30,7 +30,7 @@ def targets(fast=None, deep=None, *, max_wait=2.0, **more):
 
 
 async def walk(*reachable, headers=None, **more):
-    house = make_house(*reachable, base_rate=0.01, policies=(OverridePolicy(OverrideConfig()),))
+    house = make_house(*reachable, base_rate=0.01, policies=(OverridePolicy(OverridePolicy.Config()),))
     walked = Walk(house, stream=True, headers=headers or {}, **more)
     await walked.task
     return walked
@@ -113,7 +113,7 @@ async def test_it_stays_where_it_is_while_nobody_would_begin_sooner():
 async def test_it_stays_where_it_is_once_the_others_quota_has_no_room():
     spark = reach(make_target(quota=Quota(max_wait_seconds=2.0)), late(8.0))
     sage = reach(make_target("sage", Tier.DEEP, quota=Quota(requests_per_minute=1, max_wait_seconds=5.0)), streams())
-    house = make_house(spark, sage, base_rate=0.01, policies=(OverridePolicy(OverrideConfig()),))
+    house = make_house(spark, sage, base_rate=0.01, policies=(OverridePolicy(OverridePolicy.Config()),))
     walked = Walk(house, stream=True)
     await asyncio.sleep(1.0)
     await Walk(house, name="req_2", headers={"x-tandem-tier": "deep"}).task

@@ -198,7 +198,7 @@ def test_who_sends_a_request_is_known_by_the_keys_of_the_plan_that_admits_it():
     admission = Admission(road)
     before = admission.admit(asked)
 
-    road.plan.takes_callers_keys = road.plan.tells_callers_apart = True
+    road.plan.takes_callers_keys = True
 
     assert before is LOCAL
     assert admission.admit(asked) == admission.identify(asked, {"x-api-key": "k"}) != LOCAL
@@ -211,7 +211,7 @@ def test_a_caller_that_may_send_no_more_is_refused_before_it_takes_a_slot_and_on
         asked.append(caller)
         raise RateLimited("too many", retry_after_seconds=9)
 
-    road.plan.tells_callers_apart, road.plan.caller_limits = True, SimpleNamespace(has_rates=True, check=check)
+    road.plan.takes_callers_keys, road.plan.caller_limits = True, SimpleNamespace(has_rates=True, check=check)
     admission = Admission(road)
 
     with pytest.raises(RateLimited):

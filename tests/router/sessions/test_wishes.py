@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Struct, structs
 
-from policies.override import OverrideConfig, OverridePolicy
+from policies.override import OverridePolicy
 from router.contract.errors import UnknownOverride
 from router.contract.opinions import Insist
 from router.contract.signals import Alias
@@ -21,7 +21,7 @@ from tests.tools.sessions import TARGETS, answer, chat, finish, look, step
 from tests.tools.values import make_signals, make_view
 
 NAMES = ModelNames({"claude-*": "deep"}, ("spark", "sage"))
-OVERRIDE = OverridePolicy(OverrideConfig())
+OVERRIDE = OverridePolicy(OverridePolicy.Config())
 
 
 @pytest.mark.parametrize("tier", ["fast", "auto"])

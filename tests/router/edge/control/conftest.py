@@ -32,6 +32,6 @@ def callers(road):
     keys = {name: make_key() for name in ("ada", "boss")}
     rights = {"ada": Rights(requests_per_minute=9), "boss": Rights(is_admin=True)}
     ring = KeyRing([Key(key.id, Caller(name), key.digest) for name, key in keys.items()], rights)
-    road.plan = FakePlan(keys=ring, tells_callers_apart=True)
+    road.plan = FakePlan(keys=ring)
     road.state.budgets = FakeBudgets()
     return {name: {"x-api-key": key.text} for name, key in keys.items()}
