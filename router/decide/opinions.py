@@ -152,8 +152,6 @@ class _Nonsense(Exception):
 
 
 def _check(opinion: object, signals: Signals) -> None:
-    if not isinstance(opinion, Opinion) or not isinstance(opinion.because, str):
-        raise _Nonsense(f"returned {type(opinion).__name__}, not an opinion")
     if isinstance(opinion, Lean):
         odds = opinion.log_odds
         if not isinstance(odds, (int, float)) or not abs(odds) <= _MAX_LOG_ODDS:
@@ -166,6 +164,10 @@ def _check(opinion: object, signals: Signals) -> None:
             raise _Nonsense(f"insists on an unknown target {str(target)[:40]!r}")
         if tier is not None and str(tier) not in ("fast", "deep"):
             raise _Nonsense(f"insists on an unknown tier {str(tier)[:40]!r}")
+    elif not isinstance(opinion, RuleOut):
+        raise _Nonsense(f"returned {type(opinion).__name__}, not an opinion")
+    if not isinstance(opinion.because, str):
+        raise _Nonsense(f"gives {type(opinion.because).__name__} as its reason, not text")
 
 
 def _insist_order(held: tuple[str, Insist]) -> tuple[int, str, str]:

@@ -94,7 +94,7 @@ def test_one_lean_more_takes_its_place_and_changes_nothing_else():
         ((Lean(float("nan"), "x"),), "invalid log_odds nan"),
         ((Lean(20.5, "x"),), "invalid log_odds 20.5"),
         ((Lean("1", "x"),), "invalid log_odds '1'"),
-        ((Lean(1.0, 7),), "returned Lean, not an opinion"),
+        ((Lean(1.0, 7),), "gives int as its reason, not text"),
         (("deep",), "returned str, not an opinion"),
         ((Insist("x", Rank.HEADER),), "an Insist needs a rank, and a tier or a target"),
         ((Insist("x", Rank.HEADER, tier=Tier.FAST, target="spark"),), "an Insist needs a rank, and a tier or a target"),
