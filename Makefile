@@ -18,7 +18,7 @@ LARGER := $(if $(wildcard $(DEV) $(VENV)/.ready),$(DEV),$(wildcard $(VENV)/.lite
 SERVING := $(or $(LARGER),$(wildcard $(VENV)/.shared),$(VENV)/.serve)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-shared setup-litellm serve demo demo-svg pictures quick test test-stores test-near test-clients test-engine test-page test-release stops soak overload mutants bench table train check docs \
+.PHONY: help setup setup-shared setup-litellm serve demo pictures quick test test-stores test-near test-clients test-engine test-page test-release stops soak overload mutants bench table train check docs \
   release audit lock clean
 
 help:  ## Show this list
@@ -48,9 +48,6 @@ serve: $(SERVING)  ## Run the router (the simulated tiers, until config.yaml nam
 
 demo: $(SERVING)  ## Play a coding afternoon against the simulated tiers, in 40 seconds
 	@$(BIN)/tandem demo $(ARGS)
-
-demo-svg: $(DEV)  ## Record the demo and draw docs/demo.svg again
-	@$(BIN)/python docs/record_demo.py
 
 pictures: $(DEV)  ## Take the pictures of the live page again, in a real Chromium: docs/pictures/
 	@chromium=$$($(PYTHON) tests/browser/find_chromium.py) && $(MAKE) --no-print-directory $(BROWSING)/.installed \

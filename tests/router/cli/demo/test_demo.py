@@ -2,12 +2,9 @@
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
-from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 
@@ -18,7 +15,6 @@ from router.past.turns import Turn
 from router.screen.figures import duration
 from tests.tools.running import read_entries
 
-ROOT = Path(__file__).resolve().parents[4]
 TYPED = [turn.words for conversation in AFTERNOON for turn in conversation]
 SPILL, RESCUE, REDIRECT = "update the copyright year in docs/conf.py", "fix the off-by-one in paginate()", "no, just rename"
 
@@ -114,18 +110,6 @@ def test_without_a_terminal_the_lines_are_plain_and_fit_80_columns(played_demo):
     assert "\x1b" not in played_demo.printed
     assert "\r" not in played_demo.printed
     assert max(map(len, played_demo.printed.splitlines())) <= 80
-
-
-def without_times(text: str) -> list[str]:
-    lines = (re.sub(r"\b[\d.]+s\b|\b\d+m\d\d\b|\b\d+(?= tokens/s)", "#", line) for line in text.splitlines())
-    return [" ".join(line.split()) for line in lines if line.strip()]
-
-
-def test_the_picture_in_the_readme_shows_what_the_demo_prints_today(played_demo):
-    picture = ElementTree.parse(ROOT / "docs" / "demo.svg").getroot()
-    lines = ["".join(text.itertext()) for text in picture.iter("{http://www.w3.org/2000/svg}text") if text.get("class") != "t"]
-
-    assert without_times("\n".join(lines)) == ["$ tandem demo", *without_times(played_demo.printed)], "make demo-svg"
 
 
 def test_as_json_it_prints_nothing_else_and_ends_well(capsys):
