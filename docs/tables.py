@@ -50,7 +50,7 @@ EXITS = {
         0: "it did what was asked",
         1: "it could not",
         2: "wrong usage, or a faulty config",
-        130: "Ctrl-C, but 0 in `serve` and `top`",
+        130: "Ctrl-C, but 0 in `serve` and `log --follow`",
     },
     "check": {1: "something is to fix", 2: "`tandem serve` would refuse to start"},
     "connect --run, run": {126: "the command could not start", 127: "it was not found", "other": "the command's own"},
@@ -242,7 +242,8 @@ def metric_tables() -> str:
 
 def list_events() -> list[tuple[str, str, str]]:
     """Name, level and meaning."""
-    source, found = inspect.getsource(events), []
+    source = inspect.getsource(events)
+    found = [("request.settled", "info", inspect.getdoc(events.request_settled) or "")]  # written without structlog
     for name, function in inspect.getmembers(events, inspect.isfunction):
         line = re.search(rf'def {name}\(.*?_log\.(\w+)\(\s*"([a-z_.]+)"', source, re.DOTALL)
         if line and function.__module__ == events.__name__ and "_log." in inspect.getsource(function):

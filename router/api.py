@@ -102,7 +102,7 @@ class TandemApp:
 
     async def __aenter__(self) -> "TandemApp":
         if not structlog.is_configured():  # by a program that logs with it too
-            events.set_up_logging(as_json=True)
+            events.set_up_logging()
         self._built = built = build_house(self._loaded, load=self._load)
         _, self._app = build_edge(built, lambda: self._app is not None)
         built.begin()

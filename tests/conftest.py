@@ -97,7 +97,7 @@ def _own_state(tmp_path_factory):
 
 @pytest.fixture(scope="session", autouse=True)
 def _quiet_logs():
-    events.set_up_logging(as_json=True)
+    events.set_up_logging()
 
 
 @pytest.fixture(scope="session")
@@ -197,11 +197,11 @@ def listen(capsys):
     """Begin to listen to the log, inside a test: what it answers reads the events that were logged since."""
 
     def begin() -> Callable[[], list[dict]]:
-        events.set_up_logging(as_json=True)
+        events.set_up_logging()
         return lambda: [json.loads(line) for line in capsys.readouterr().err.splitlines()]
 
     yield begin
-    events.set_up_logging(as_json=True)
+    events.set_up_logging()
 
 
 def pytest_asyncio_loop_factories(config, item):

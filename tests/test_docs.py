@@ -337,11 +337,10 @@ def test_the_readme_states_the_figures_of_the_pages_that_it_links_to():
 def test_the_version_is_the_same_wherever_it_is_written():
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     wheels = {found for page in PAGES for found in re.findall(r"tandem_router-([^-]+)-py3", page.read_text())}
-    shown = {found for page in PAGES for found in re.findall(r"^Tandem (\d\S*)   http", page.read_text(), re.MULTILINE)}
 
     site = tomllib.loads((ROOT / "zensical.toml").read_text())["project"]["site_name"]
 
-    assert wheels == shown == {version}
+    assert wheels == {version}
     assert site == f"Tandem {version}"
 
 

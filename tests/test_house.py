@@ -487,8 +487,6 @@ FOREIGN = {
     ("router/cli/replay.py", "report.unservable"),
     ("router/dialects/histories.py", "beginning.learned"),
     ("router/edge/tls.py", "context.options"),  # of the standard library
-    ("router/screen/feed_view.py", "turn.words"),
-    ("router/screen/feed_view.py", "turn.place"),
     ("router/responses/acknowledged.py", "exchange.confirming"),
     ("router/wiring/build.py", "state.shared.has_limits"),
 }

@@ -19,8 +19,7 @@ GROUPS = {
         "demo": "play a coding afternoon on simulated tiers",
     },
     "Look": {
-        "top": "show the turns of a running router as they happen",
-        "log": "show the latest turns",
+        "log": "show the latest turns, or follow them",
         "stats": "summarize turns, tokens, cost, time and savings",
         "why": "explain why the last turn went where it did",
         "explain": "show where a request would go, and why, without sending it",

@@ -32,9 +32,9 @@ REFUSED = "refused"
 class FeedReader:
     """One feed over many connections."""
 
-    def __init__(self, open_feed: Open, tell: Callable[[Told], None], *, query: str = "", after: str | None = None) -> None:
-        self._open, self._tell, self._query = open_feed, tell, query
-        self._after = after
+    def __init__(self, open_feed: Open, tell: Callable[[Told], None]) -> None:
+        self._open, self._tell = open_feed, tell
+        self._after: str | None = None
         """The last known row; None for new rows only."""
         self._has_heard = False
         self._pause_seconds = _FIRST_PAUSE_SECONDS
@@ -52,7 +52,7 @@ class FeedReader:
     def _read_once(self) -> str | None:
         """Why the connection ended; None if a retry is useless."""
         try:
-            with self._open(self._write_query()) as lines:
+            with self._open(f"?after={self._after}" if self._after is not None else "") as lines:
                 for event, number, data in read_events(lines):
                     self._has_heard, self._pause_seconds = True, _FIRST_PAUSE_SECONDS
                     self._after = number or self._after
@@ -71,11 +71,6 @@ class FeedReader:
                 return str(reason) or type(reason).__name__
             self._tell(Told(REFUSED, {"status": 0, "reason": str(reason)}))
         return None
-
-    def _write_query(self) -> str:
-        after = f"after={self._after}" if self._after is not None else ""
-        query = "&".join(part for part in (self._query, after) if part)
-        return f"?{query}" if query else ""
 
 
 def read_events(lines: Iterable[bytes]) -> Iterator[tuple[str, str, JsonObject]]:

@@ -1,12 +1,14 @@
-"""`tandem log`: the newest turns, or with `--sessions` the newest sessions."""
+"""`tandem log`: the newest turns, with `--sessions` the newest sessions, with `--follow` turns as they finish."""
 
 import argparse
 import time
 from collections.abc import Sequence
 from datetime import datetime
 
+from router.cli import Ended
 from router.cli.common import print_json
-from router.cli.past.looking import add_looking_arguments, nothing_found, open_past, read_turns
+from router.cli.following import follow
+from router.cli.past.looking import LAST, add_looking_arguments, nothing_found, open_past, read_turns
 from router.cli.tables import columns_here, style_here, write_lines, write_markdown
 from router.contract.past import SessionSums
 from router.past.turns import Turn
@@ -23,6 +25,7 @@ EXAMPLES = (
     "log --since 2h -n 50",
     "log --caller ada --json",
     "log --sessions --since 7d",
+    "log --follow",
     "log --url https://tandem.example:4000 --key-env TANDEM_KEY",
 )
 
@@ -30,11 +33,16 @@ EXAMPLES = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_looking_arguments(parser, counted="turns or sessions")
     parser.add_argument("--sessions", action="store_true", help="a line per session")
+    parser.add_argument("--follow", action="store_true", help="print turns of a running router as they finish")
     parser.add_argument("--caller", metavar="NAME", help="the caller's name: only its turns")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the newest turns or sessions, the last one at the end."""
+    """Print the newest turns or sessions, the last one at the end, or turns as they finish."""
+    if arguments.follow:
+        if arguments.sessions or arguments.markdown or arguments.since or arguments.last != LAST:
+            raise Ended(2, "--follow prints turns from now on, without --sessions, --markdown, --since and -n")
+        return follow(arguments)
     past, asked = open_past(arguments), (arguments.since, arguments.last, arguments.caller)
     if arguments.sessions:
         sessions = past.read_sessions(*asked)[::-1]
@@ -58,11 +66,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _write_lines(turns: Sequence[Turn]) -> list[str]:
-    now = time.time()
-    today = datetime.fromtimestamp(now).date()
+    today = datetime.fromtimestamp(time.time()).date()
     is_dated = any(datetime.fromtimestamp(turn.at).date() != today for turn in turns)
     layout = Layout(columns_here(), style_here(), is_dated=is_dated, names_callers=_has_callers(turns))
-    return [layout.head(), *(line for turn in turns for line in layout.lines(turn, now))]
+    return [layout.head(), *(line for turn in turns for line in layout.lines(turn))]
 
 
 def _write_markdown(turns: Sequence[Turn]) -> list[str]:

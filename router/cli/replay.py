@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 @without_collection()
 def run(arguments: argparse.Namespace) -> int:
-    events.set_up_logging(as_json=True)
+    events.set_up_logging()
     present = load_in_use(arguments.config, needs_keys=False)
     other = load_in_use(arguments.against, needs_keys=False) if arguments.against else present
     if arguments.combine is not None and (arguments.against or arguments.turns):

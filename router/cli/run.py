@@ -18,13 +18,12 @@ from router.cli.refused import REFUSALS, explain
 from router.cli.routers import url_of
 from router.cli.setup.facts import point_command
 from router.cli.setup.reach import ClientKey
+from router.cli.totals import Totals
 from router.config.load import LoadedConfig
 from router.edge.server import Server, bind
 from router.edge.server import run as run_loop
 from router.loop.supervisor import supervise
 from router.loop.tasks import spawn
-from router.screen.screen import Screen
-from router.screen.text import Style
 from router.stores.sqlite.lock import StoreInUse
 from router.telemetry import events
 from router.wiring.build import build_house
@@ -58,55 +57,43 @@ def run(arguments: argparse.Namespace) -> int:
     if program is None:
         raise Ended(_NOT_FOUND, f"{arguments.arguments[0]}: command not found")
     loaded = load_in_use(arguments.config)
-    screen = Screen(_NoTerminal(), Style("ascii", False))
-    events.set_up_logging(as_json=False, note=lambda said, _: say(f"tandem: {said}"))
+    totals = Totals()
+    events.set_up_logging(lambda said, _: say(f"tandem: {said}"))
     codes: list[int] = []
 
     async def main() -> None:
-        codes.append(await _serve_while(loaded, [program, *arguments.arguments[1:]], screen, arguments.ledger == "on"))
+        codes.append(await _serve_while(loaded, [program, *arguments.arguments[1:]], totals, arguments.ledger == "on"))
 
     try:
         run_loop(main)
     except REFUSALS as error:
         raise Ended(2, explain(error)) from error
-    say(f"tandem: {screen.totals.sentence()}")
+    say(f"tandem: {totals.sentence()}")
     return codes[0]
 
 
-class _NoTerminal:
-    """Draws nothing: the terminal is the command's."""
-
-    is_busy = False
-    size = (80, 24)
-
-    def give(self, text: str) -> None: ...
-    def close(self, text: str) -> None: ...
-
-
-async def _serve_while(loaded: LoadedConfig, command: list[str], screen: Screen, with_ledger: bool) -> int:
+async def _serve_while(loaded: LoadedConfig, command: list[str], totals: Totals, with_ledger: bool) -> int:
     with bind(loaded.config.server.host, 0) as listener:
         url = url_of(*listener.getsockname()[:2])
-        built = _build(loaded, screen, url, with_ledger=with_ledger)
+        built = _build(loaded, totals, url, with_ledger=with_ledger)
         try:
             async with serving(built, listener, loaded.config.limits.drain_seconds):
-                screen.start(asyncio.get_running_loop())
-                screen.totals.read_from(built.ledger_path, built.house.state.metrics.began_at)
+                totals.read_from(built.ledger_path, built.house.state.metrics.began_at)
                 supervise(built.watch_troubles, name="watch troubles")
                 return await _run_pointed(loaded, url, command, built.own_key)
         finally:
             for notice in built.notices():
                 say(f"tandem: {notice.text}\n  hint: {notice.hint}")
             await built.close()
-            screen.close()
 
 
-def _build(loaded: LoadedConfig, screen: Screen, url: str, *, with_ledger: bool) -> Built:
+def _build(loaded: LoadedConfig, totals: Totals, url: str, *, with_ledger: bool) -> Built:
     """The house; without a record if the ledger is in use."""
     try:
-        return build_house(loaded, with_ledger=with_ledger, watchers=(screen,), address=url)
+        return build_house(loaded, with_ledger=with_ledger, watchers=(totals,), address=url)
     except StoreInUse as error:
         say(f"{error}, so no record of this run is kept\n  hint: set ledger.path in a config of its own to keep one")
-    return build_house(loaded, with_ledger=False, watchers=(screen,))
+    return build_house(loaded, with_ledger=False, watchers=(totals,))
 
 
 async def _run_pointed(loaded: LoadedConfig, url: str, command: list[str], own_key: str) -> int:

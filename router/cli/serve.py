@@ -12,11 +12,10 @@ from router.cli.common import (
     whole_number_between,
 )
 from router.cli.routers import url_of
-from router.cli.serving import Order, Serving, explained, open_screen, refuse_unrecorded
+from router.cli.serving import Order, Serving, explained, open_turn_log, refuse_unrecorded
 from router.config.load import find_config
 from router.edge.server import open_listener
 from router.telemetry import events
-from router.telemetry.colour import can_redraw
 
 EXAMPLES = ("serve", "serve --port 4001 --log json", "serve --config work.yaml --no-ledger")
 
@@ -28,10 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--log",
         choices=("text", "json"),
-        help="how to log (default: a screen on a terminal, else json)",
+        help="a line for each turn, or all of it for programs (default: text on a terminal, else json)",
     )
-    parser.add_argument("-v", "--verbose", action="store_true", help="text: a line for each call, with the estimate")
-    parser.add_argument("--words", action="store_true", help="show what was typed (40 characters, not in json)")
     add_ledger_switch(parser)
 
 
@@ -39,23 +36,17 @@ def run(arguments: argparse.Namespace) -> int:
     began = time.perf_counter()
     loaded, path = load_or_end(arguments.config), find_config(arguments.config)
     server = loaded.config.server
-    has_screen = arguments.log is None and sys.stderr.isatty()
     order = Order(
         Reading(path.absolute() if path is not None else None, arguments.config),
         arguments.host or server.host,
         server.port if arguments.port is None else arguments.port,
-        as_json=arguments.log == "json" or (arguments.log is None and not sys.stderr.isatty()),
         with_ledger=arguments.ledger == "on",
         began=began,
-        has_screen=has_screen,
-        shows_each_call=arguments.verbose or not can_redraw(sys.stderr),
-        shows_words=arguments.words,
     )
-    screen = open_screen(order) if has_screen else None
-    events.set_up_logging(
-        as_json=order.as_json, note=screen.note if screen else None, refused=screen.watch.reject if screen else None
-    )
+    is_text = arguments.log == "text" or (arguments.log is None and sys.stderr.isatty())
+    log = open_turn_log() if is_text else None
+    events.set_up_logging(log.note if log is not None else None, log.reject if log is not None else None)
     refuse_unrecorded(loaded, with_ledger=order.with_ledger)
     url = url_of(order.host, order.port, is_tls=server.tls is not None)
     with explained(url), open_listener(order.host, order.port, needs_keys=loaded.keys is not None) as listener:
-        return Serving(order, loaded, listener, screen=screen).run()
+        return Serving(order, loaded, listener, log).run()

@@ -5,28 +5,24 @@ import contextlib
 import ctypes
 import gc
 import json
-import os
 import re
 import resource
-import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from router.cli import Ended, installed_version
+from router.cli import Ended
 from router.cli.common import (
     KEY_VARIABLE,
     Reading,
     command_name,
     common_dialect,
     init_command,
-    readable,
     refuse_config,
-    say,
 )
 from router.cli.hangup import Hangup, stop_with_terminal
 from router.cli.refused import REFUSALS, explain, say_away
@@ -34,7 +30,6 @@ from router.cli.routers import Router, leave_router, note_reload, note_router, r
 from router.config.across import check_recorded
 from router.config.certificate import CertificateUnusable, read_certificate
 from router.config.load import ConfigError, LoadedConfig
-from router.config.targets import TargetPlan
 from router.contract.words import Dialect, Operation
 from router.dialects.table import SPECS
 from router.edge.admission import Admission
@@ -45,7 +40,6 @@ from router.edge.tls import TlsFiles
 from router.loop.tasks import spawn
 from router.screen.figures import plural
 from router.telemetry import events
-from router.telemetry.colour import can_redraw
 from router.wiring.build import build_house
 from router.wiring.built import Built
 from router.wiring.leftovers import delete_leftovers
@@ -54,8 +48,7 @@ from router.wiring.panels import build_edge
 if TYPE_CHECKING:
     import socket
 
-    from router.screen.around import Facts
-    from router.screen.screen import Screen
+    from router.cli.turn_log import TurnLog
 
 _COLLECT_AFTER = 2_000
 _OWN_HANDLES = 200
@@ -74,12 +67,8 @@ class Order(Struct, frozen=True):
     reading: Reading
     host: str
     port: int
-    as_json: bool
     with_ledger: bool
     began: float
-    has_screen: bool = False
-    shows_each_call: bool = False
-    shows_words: bool = False
 
 
 class Serving:
@@ -92,11 +81,9 @@ class Serving:
     """For other commands."""
     _leftovers: list[str]
 
-    def __init__(
-        self, order: Order, loaded: LoadedConfig, listener: "socket.socket", *, screen: "Screen | None" = None
-    ) -> None:
-        self._order, self._loaded, self._listener, self._screen = order, loaded, listener, screen
-        self._watch = screen.watch if screen is not None else None
+    def __init__(self, order: Order, loaded: LoadedConfig, listener: "socket.socket", log: "TurnLog | None") -> None:
+        """`log` is for a person; without one, events are logged for programs."""
+        self._order, self._loaded, self._listener, self._log = order, loaded, listener, log
         self._tls = TlsFiles(loaded.tls_paths) if loaded.tls_paths is not None else None
         self._url = url_of(*listener.getsockname()[:2], is_tls=self._tls is not None)
 
@@ -134,7 +121,7 @@ class Serving:
         return build_house(
             self._loaded,
             with_ledger=self._order.with_ledger,
-            watchers=(self._watch,) if self._watch is not None else (),
+            watchers=(self._log,) if self._log is not None else (),
             address=self._url,
             load=self._order.reading.load,
         )
@@ -172,32 +159,27 @@ class Serving:
             url=self._url, config=loaded.source, targets=len(loaded.targets), simulated=loaded.is_simulated, took_ms=took_ms
         )
         built.begin()
+        if self._log is not None:
+            self._log.totals.read_from(built.ledger_path, time.time())
+            self._log.say(welcome(loaded, self._url))
+            if sys.stderr.isatty():
+                stop_with_terminal(self._stop)
         if not self._admission.speedups.is_plain:
             spawn(asyncio.to_thread(use_large_pages), name="use large pages")  # nobody waits for it
         away = [say_away(file.path, found.cause) for file in built.house.state.files.values() if (found := file.failing)]
         for warning in (*loaded.warnings, *away, *warn_of_expiry(loaded), *self._leftovers):
             events.config_warned(warning=warning)
-        if self._screen is not None:
-            loop = asyncio.get_running_loop()
-            self._screen.open(loop, facts_of(self._order, loaded, self._url))
-            follow_terminal(self._screen, loop)
-            stop_with_terminal(self._stop)
-        elif not self._order.as_json:
-            say(welcome(loaded, self._url))
-        if self._watch is not None:
-            self._watch.look_at(built.notices, built.house.state.ended_jobs.list_all)
 
     def _begin_stop(self) -> None:
         self._built.release_jobs()
-        note = self._watch.note if self._watch is not None else say
-        _say_stopping(self._loaded, self._admission, note, as_json=self._order.as_json)
+        _say_stopping(self._loaded, self._admission, self._log)
 
     async def _close(self) -> None:
         leave_router(self._record)
         await self._built.close()
         events.server_stopped()
-        if self._screen is not None:
-            self._screen.close()
+        if self._log is not None:
+            self._log.close()
 
 
 def _keep_built() -> None:
@@ -223,42 +205,10 @@ def find_spans(maps: bytes) -> Iterator[tuple[int, int]]:
             yield first, after - first
 
 
-def open_screen(order: Order) -> "Screen":
-    from router.screen.screen import Screen  # only for terminals
-    from router.screen.terminal import Terminal, style_of
+def open_turn_log() -> "TurnLog":
+    from router.cli.turn_log import TurnLog  # a router that logs for programs does not need it
 
-    is_still = not can_redraw(sys.stderr)
-    return Screen(
-        Terminal(sys.stderr),
-        style_of(sys.stderr, os.environ),
-        is_each_call=order.shows_each_call,
-        is_still=is_still,
-        shows_words=order.shows_words,
-    )
-
-
-def follow_terminal(screen: "Screen", loop: asyncio.AbstractEventLoop) -> None:
-    """Draw again when the terminal's size changes, and after Ctrl-Z, when the shell has written below our lines."""
-    loop.add_signal_handler(signal.SIGWINCH, screen.wake)
-    loop.add_signal_handler(signal.SIGCONT, screen.start_over)
-
-
-def facts_of(order: Order, loaded: LoadedConfig, url: str) -> "Facts":
-    from router.screen.around import Facts  # only for terminals
-
-    path = loaded.ledger_path if order.with_ledger else None
-    return Facts(
-        version=installed_version(),
-        url=url,
-        targets=tuple((plan.target.tier, _name_of(plan)) for plan in loaded.targets),
-        preference=loaded.config.preference,
-        ledger=_short_path(path) if path is not None else "off",
-        connect=_connect_command(loaded, url),
-        init=init_command(),
-        is_simulated=loaded.is_simulated,
-        has_page=loaded.config.page,
-        ledger_path=str(path or ""),
-    )
+    return TurnLog(sys.stderr)
 
 
 def _connect_command(loaded: LoadedConfig, url: str) -> str:
@@ -268,28 +218,17 @@ def _connect_command(loaded: LoadedConfig, url: str) -> str:
     return f"{command_name()} connect codex --url {url}{key}"
 
 
-def _name_of(plan: TargetPlan) -> str:
-    name, model = plan.target.name, readable(plan.endpoint.model)
-    return name if not model or model == name else f"{name} {model}"
-
-
-def _short_path(path: Path) -> str:
-    whole = str(path.absolute())
-    here, home = os.path.relpath(whole), whole.replace(str(Path.home()), "~", 1)
-    return min((whole, home) if here.startswith("..") else (whole, home, here), key=len)
-
-
-def _say_stopping(loaded: LoadedConfig, admission: Admission, note: Callable[[str], None], *, as_json: bool) -> None:
+def _say_stopping(loaded: LoadedConfig, admission: Admission, log: "TurnLog | None") -> None:
     listens, drain = loaded.config.server.stop_listening_after_seconds, loaded.config.limits.drain_seconds
     running = admission.in_flight
-    if as_json:
+    if log is None:
         events.server_stopping(running=running, sockets=admission.sockets, listens_seconds=listens, drain_seconds=drain)
         return
     finishing = f"finishing {plural(running, 'request')} within {drain:g} s" if running else ""
     if listens:
         finishing = f"serving new requests for {listens:g} s more, then finishing what runs within {drain:g} s"
     if finishing:
-        note(f"{finishing}; Ctrl-C again stops at once")
+        log.note(f"{finishing}; Ctrl-C again stops at once")
 
 
 def allow_handles(max_in_flight: int, max_sockets: int) -> int:
@@ -332,13 +271,15 @@ def welcome(loaded: LoadedConfig, url: str) -> str:
     lines += ["", f"Base URL    {url}/v1          (Claude Code and Anthropic SDKs: {url})"]
     if loaded.config.page:
         lines.append(f"Page        {url}/")
+    lines.append(f"Client      {_connect_command(loaded, url)}")
     key = ""
     if loaded.keys is not None:
         key = f' -H "authorization: Bearer ${KEY_VARIABLE}"'
         lines.append(f"Key         export {KEY_VARIABLE}=tdm_…          (`{command_name()} keys add NAME` makes one)")
     dialect = common_dialect(loaded)
     examples = {"A quick edit": QUICK_EXAMPLE, "A long task": LONG_EXAMPLE}
-    lines += ["", *(f"{title}:\n{_curl(url, dialect, words, key)}" for title, words in examples.items()), ""]
+    lines += ["", *(f"{title}:\n{_curl(url, dialect, words, key)}" for title, words in examples.items())]
+    lines += ["", "A line for each finished turn follows. Ctrl-C stops the router.", ""]
     return "\n".join(lines)
 
 

@@ -3,13 +3,14 @@
 import os
 import sys
 from collections.abc import Collection, Sequence
+from typing import TextIO
 
 from router.screen.figures import UNKNOWN
-from router.screen.terminal import size_of, style_of
-from router.screen.text import Style, clean, pad, width_of
+from router.screen.text import Style, clean, pad, style_of, width_of
 from router.telemetry.colour import DIM
 
 _GAP = "  "
+_COLUMNS = 80
 _UNCUT = 1_000
 """The width without a terminal: programs want all columns."""
 
@@ -23,7 +24,15 @@ def cell(value: float | None) -> str:
 
 
 def columns_here() -> int:
-    return size_of(sys.stdout)[0] if sys.stdout.isatty() else _UNCUT
+    return columns_of(sys.stdout)
+
+
+def columns_of(stream: TextIO) -> int:
+    """80 on a terminal of unknown width."""
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or _COLUMNS if stream.isatty() else _UNCUT
+    except (OSError, ValueError):
+        return _COLUMNS
 
 
 def write_table(titles: Sequence[str], rows: Sequence[Sequence[str]], style: Style, *, left: Collection[str] = ()) -> list[str]:

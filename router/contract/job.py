@@ -3,7 +3,7 @@
 An owner runs a job while it renews a lease; after that another takes it, with a higher attempt number.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Protocol
 
 from msgspec import Struct
@@ -281,7 +281,3 @@ class EndedJob(Struct, frozen=True):
     state: JobState
     title: str
     ended_at: float
-
-
-ListEnded = Callable[[], Sequence[EndedJob]]
-"""Uncollected jobs, newest last."""

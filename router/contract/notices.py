@@ -1,4 +1,4 @@
-"""Current problems, for the screen, the page, `/tandem/notices` and the webhook."""
+"""Current problems, for the page, `/tandem/notices` and the webhook."""
 
 from collections.abc import Callable, Sequence
 

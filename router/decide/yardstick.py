@@ -1,4 +1,4 @@
-"""The yardstick of `eval`, `replay`, `stats`, the screen and the benches: time and money until turns are done.
+"""The yardstick of `eval`, `replay`, `stats` and the benches: time and money until turns are done.
 
 How often fast's first answer is wrong, and what that costs the person, cannot be measured: it is assumed, and printed with the
 figures. The decision weighs it more heavily, by preference: see `contract.economics`.

@@ -1,6 +1,6 @@
 """Calls → turns: one turn for each thing a person typed, however many calls it takes.
 
-Pure, and the only place that does so, for the screen's live calls and for the ledger's rows. A person's turn begins with an ask
+Pure, and the only place that does so, for live calls and for the ledger's rows. A person's turn begins with an ask
 or a follow-up and takes the tool calls after it. A subagent is one turn; each request that a client makes for itself (a title,
 a compaction) is one too.
 """
@@ -40,14 +40,12 @@ class Begun(Struct, frozen=True):
     client: str = ""
     number: int = 0
     """Number of the turn in its session, by its history; 0 if unknown."""
-    words: str = ""
-    estimate: str = ""
     job: str = ""
 
 
 @dataclass(slots=True)
 class Turn:
-    """A line of the screen, and the unit of all statistics."""
+    """A line of `tandem log`, and the unit of all statistics."""
 
     at: float
     client: str = ""
@@ -58,8 +56,6 @@ class Turn:
     tier: str | None = None
     has_moved_up: bool = False
     calls: int = 0
-    call: int | None = None
-    """Number of the call, if the line is one call of a turn."""
     first_seconds: float | None = None
     """Until the first token of the first call."""
     seconds: float = 0.0
@@ -79,22 +75,17 @@ class Turn:
     combined: str = ""
     """What both tiers did for it, in words."""
     trouble: str = ""
-    words: str = ""
-    estimate: str = ""
     status: int = 200
     """Of the last call."""
     outcome: str = ""
     last_at: float = 0.0
     """Last event of the turn."""
-    running: dict[str, float] = field(default_factory=dict)
-    waiting: set[str] = field(default_factory=set)
-    """Calls waiting for a target's quota."""
+    running: set[str] = field(default_factory=set)
+    """Ids of its calls under way."""
     is_closed: bool = False
     caller: str = ""
     """Empty if unknown."""
     job: str = ""
-    place: str = ""
-    """The name of the router that served it, if another than the one that was asked."""
     ended: list[Call] = field(default_factory=list)
     """Its calls, if from a ledger. The first of a person's turn is the ask."""
     was_moved_up: bool = False
@@ -122,16 +113,8 @@ class Turn:
         return PLAN if self.uses_plan and not self.uses_tokens else None
 
     @property
-    def is_waiting(self) -> bool:
-        return bool(self.running) and len(self.waiting) == len(self.running)
-
-    @property
     def ask(self) -> Call:
         return self.ended[0]
-
-    def took(self, now: float) -> float:
-        """Time of its calls so far."""
-        return self.seconds + sum(max(0.0, now - began) for began in self.running.values())
 
     @property
     def mark(self) -> Tier | None:
@@ -187,13 +170,10 @@ class Turn:
 
 
 class Turns:
-    def __init__(self, *, is_each_call: bool = False) -> None:
-        self._is_each_call = is_each_call
-        """Whether each call is its own line (`-v`)."""
+    def __init__(self) -> None:
         self._last: dict[tuple[str, str], Turn] = {}
         self._of_call: dict[str, Turn] = {}
         self._counts: dict[tuple[str, str], int] = {}
-        self._calls: dict[tuple[str, str], int] = {}
 
     def count_from(self, caller: str, session: str, turns: int) -> None:
         """Set a session's number of turns before the first one shown."""
@@ -204,38 +184,21 @@ class Turns:
         turn = self._find(call)
         turn.calls += 1
         turn.last_at = call.at
-        turn.running[call.id] = call.at
+        turn.running.add(call.id)
         moves_up = turn.tier == Tier.FAST and call.tier == Tier.DEEP and call.kind == TurnKind.TOOL_LOOP
         turn.has_moved_up |= moves_up
         if turn.calls == 1 or call.kind in BEGINS:  # a further ask was sent again, after one that nobody served
-            turn.why, turn.words = _shorten(call.because), call.words
+            turn.why = _shorten(call.because)
         elif moves_up:
             turn.why = call.because if call.because.startswith(_MOVED) else f"{_MOVED} at call {turn.calls}: {call.because}"
         turn.tier, turn.job = call.tier, call.job
-        turn.estimate = turn.estimate or call.estimate
         self._of_call[call.id] = turn
         return turn
 
-    def wait(self, call_id: str, *, is_waiting: bool) -> None:
-        turn = self._of_call.get(call_id)
-        if turn is not None:
-            (turn.waiting.add if is_waiting else turn.waiting.discard)(call_id)
-
     def stop_all_but(self, running: Collection[str]) -> None:
-        """Only these calls are under way."""
-        self.stop([name for name in self._of_call if name not in running])
-
-    def stop(self, calls: Iterable[str]) -> None:
-        """These calls are no longer under way; their ends may be missed, or still come."""
-        for name in calls:
-            if (turn := self._of_call.get(name)) is not None:
-                turn.running.pop(name, None)
-                turn.waiting.discard(name)
-
-    def first_token(self, call_id: str, seconds: float) -> None:
-        turn = self._of_call.get(call_id)
-        if turn is not None and turn.calls == 1:
-            turn.first_seconds = seconds
+        """Only these calls are under way; the ends of others may be missed, or still come."""
+        for turn in self._of_call.values():
+            turn.running.intersection_update(running)
 
     def end(self, line: Line, message: str = "") -> Turn | None:
         """End a request. Returns its turn; None if no model was called, as for a token count."""
@@ -246,11 +209,11 @@ class Turns:
             turn = Turn(
                 line.at, line.client or "", line.session or "", kind=line.turn_kind or "", is_closed=True, caller=line.caller
             )
-        turn.running.pop(line.id, None)
-        turn.waiting.discard(line.id)
+        turn.running.discard(line.id)
         turn.last_at = line.at + line.duration_ms / 1000
+        is_first = not turn.seconds  # the next call of a quick client may have begun
         turn.seconds += line.duration_ms / 1000
-        if turn.first_seconds is None and turn.calls == 1 and line.ttft_ms is not None:
+        if is_first and line.ttft_ms is not None:
             turn.first_seconds = line.ttft_ms / 1000
         if not turn.running:  # a quick client may begin the next call before this one is recorded
             turn.tier = line.tier or turn.tier
@@ -268,17 +231,17 @@ class Turns:
         turn.is_answered |= has_used and not (has_failed and line.status >= _REFUSAL)
         turn.status, turn.outcome = line.status, line.outcome
         turn.trouble = "" if line.outcome == Outcome.SERVED else say_trouble(line, message)
-        if line.attempts > 1 and turn.calls == 1 and line.because:
+        if line.attempts > 1 and is_first and line.because:
             turn.why = _shorten(line.because)  # with earlier failures
         return turn
 
-    def replay(self, call: Call) -> Turn | None:
-        """A finished request, from the ledger or a router."""
+    def replay(self, call: Call, message: str = "") -> Turn | None:
+        """A finished request, from the ledger or a router, whose beginning may have been seen."""
         line, tier = call.line, call.decided or call.line.tier
-        if tier is not None and line.because is not None:
+        if tier is not None and line.because is not None and line.id not in self._of_call:
             names = (line.caller, line.session or "", line.client or "")
             self.begin(Begun(line.id, line.at, line.turn_kind or "", tier, line.because, *names))
-        turn = self.end(line)
+        turn = self.end(line, message)
         if turn is not None:
             turn.ended.append(call)
             turn.is_left |= line.outcome in LEFT
@@ -299,28 +262,20 @@ class Turns:
             return Turn(call.at, call.client, call.session, kind=kind, is_closed=True, caller=call.caller)
         last = self._last.get(key)
         goes_on = last is not None and (kind not in BEGINS or _is_tried_again(last))
-        if goes_on and last is not None and not self._is_each_call:
+        if goes_on and last is not None:
             return last
-        turn = Turn(call.at, call.client, call.session, kind=kind, is_closed=self._is_each_call, caller=call.caller)
+        turn = Turn(call.at, call.client, call.session, kind=kind, caller=call.caller)
         if kind != TurnKind.SUBAGENT:
-            turn.number = self._number(key, call, goes_on=goes_on)
-        if self._is_each_call:
-            turn.call = self._calls[key] = self._calls.get(key, 0) + 1 if goes_on else 1
-            if goes_on and last is not None:
-                turn.tier, turn.has_moved_up = last.tier, last.has_moved_up
+            turn.number = self._number(key, call)
         if last is not None:
             last.close()
         self._last[key] = turn
         return turn
 
-    def _number(self, key: tuple[str, str], call: Begun, *, goes_on: bool) -> int:
+    def _number(self, key: tuple[str, str], call: Begun) -> int:
         known = self._counts.get(key)
-        if known is None:
-            known = max(0, call.number - 1)
-        if not goes_on or not known:
-            known += 1
-        self._counts[key] = known
-        return known
+        self._counts[key] = number = (max(0, call.number - 1) if known is None else known) + 1
+        return number
 
     def forget_before(self, at: float) -> None:
         """Forget sessions silent since then. A continued one is counted by its history."""
@@ -328,7 +283,6 @@ class Turns:
         for key in old:
             self._last.pop(key).close()
             self._counts.pop(key, None)
-            self._calls.pop(key, None)
 
 
 def _is_tried_again(last: Turn) -> bool:

@@ -1,14 +1,13 @@
 """A turn → one row of the table, as wide as the terminal. A reason that is a sentence goes on below its column."""
 
 import re
-from dataclasses import replace
 from typing import NamedTuple
 
 from router.contract.words import Outcome, TurnKind
 from router.past.turns import Turn
 from router.screen.figures import clock, count, day_and_clock, duration, money
-from router.screen.text import Style, clean, drop_colours, fit, fold, pad, width_of
-from router.telemetry.colour import BOLD, DIM, RED, TIER_COLOURS
+from router.screen.text import Style, clean, fit, fold, pad, width_of
+from router.telemetry.colour import DIM, RED, TIER_COLOURS
 
 _WIDE = 120
 """Room for every column."""
@@ -29,13 +28,6 @@ _MOST_LINES = 8
 _DROPPED = ("first", "calls", "tokens", "cost", "turn", "took", "time", "caller")
 """Columns that a narrow terminal drops, in order, until the reason has room."""
 _OF_REFUSALS = ("time", "caller", "client", "turn", "tier")
-_OF_STORIES = ("tier", "calls", "first", "took")
-_SHOWN_WORDS = 40
-
-
-def gap_of(columns: int) -> str:
-    """Between two columns of the table."""
-    return "  " if columns >= _WIDE else " "
 
 
 class Column(NamedTuple):
@@ -66,18 +58,12 @@ _CALLER = Column("caller", "caller", 12, 8)
 class Layout:
     """The columns that fit a width."""
 
-    def __init__(
-        self, columns: int, style: Style, *, is_dated: bool = False, names_callers: bool = False, is_story: bool = False
-    ) -> None:
-        self.columns, self.style, self.names_callers = columns, style, names_callers
-        self._is_story = is_story
-        """Whether turns are shown at length, with the typed text and the whole reason."""
+    def __init__(self, columns: int, style: Style, *, is_dated: bool = False, names_callers: bool = False) -> None:
+        self.columns, self.style = columns, style
         self._is_dated = is_dated
         self._is_wide = columns >= _WIDE
-        self._gap = gap_of(columns)
+        self._gap = "  " if self._is_wide else " "
         shown = [_DATED, *_COLUMNS[1:]] if is_dated else list(_COLUMNS)
-        if is_story:
-            shown = [column for column in shown if column.name in _OF_STORIES]
         if names_callers:
             shown.insert(1, _CALLER)
         for name in _DROPPED:
@@ -105,10 +91,8 @@ class Layout:
         cells = [pad(titles[c.name], self._width(c), is_right=c.is_right) for c in self._shown]
         return self.style.paint(self._gap.join([*cells, "why"]).rstrip(), DIM)
 
-    def lines(self, turn: Turn, now: float) -> list[str]:
+    def lines(self, turn: Turn) -> list[str]:
         """A row, with as many lines as its reason needs."""
-        if self._is_story:
-            return self._tell(turn, now)
         shown, room = self._shown, self._why
         if turn.tier is None and not self._is_wide:  # not served, so there are no figures: the reason gets their room
             shown = [column for column in shown if column.name in _OF_REFUSALS]
@@ -116,25 +100,14 @@ class Layout:
         why = self._why_text(turn)
         is_list = not turn.trouble and not turn.job and _LISTS.match(turn.why)
         if is_list or room < _LEAST_FOLDED:
-            return [self._row(turn, now, shown, fit(why, room, self.style))]
+            return [self._row(turn, shown, fit(why, room, self.style))]
         first, *more = fold(why, room)
         if len(more) >= _MOST_LINES:
             more = [*more[: _MOST_LINES - 2], self.style.cut]
-        return [self._row(turn, now, shown, first), *(f"{' ' * (self.columns - room)}{line}" for line in more)]
+        return [self._row(turn, shown, first), *(f"{' ' * (self.columns - room)}{line}" for line in more)]
 
-    def _tell(self, turn: Turn, now: float) -> list[str]:
-        """At length, with the typed text and the whole reason."""
-        typed = [f"{'  ' if index else '> '}{clean(words, self.style)}" for index, words in enumerate(turn.words.split("\n"))]
-        told = replace(turn, words="")
-        first, *more = fold(self._why_text(told), max(20, self._why))
-        figures = self._row(told, now, self._shown, "")
-        indent = " " * (self.columns - self._why)
-        painted = [self.style.paint(fit(line, self.columns, self.style), BOLD) for line in typed if line.strip("> ")]
-        gap = " " * max(1, len(indent) - width_of(drop_colours(figures)))
-        return [*painted, f"{figures}{gap}{first}".rstrip(), *(f"{indent}{line}" for line in more)]
-
-    def _row(self, turn: Turn, now: float, shown: list[Column], why: str) -> str:
-        style, texts = self.style, self._cells(turn, now)
+    def _row(self, turn: Turn, shown: list[Column], why: str) -> str:
+        style, texts = self.style, self._cells(turn)
         is_dim = not turn.is_persons and turn.tier is not None
         cells = []
         for column in shown:
@@ -144,25 +117,20 @@ class Layout:
         line = self._gap.join([*cells, why]).rstrip()
         return style.paint(line, DIM) if is_dim else line
 
-    def _cells(self, turn: Turn, now: float) -> dict[str, str]:
+    def _cells(self, turn: Turn) -> dict[str, str]:
         texts = {
             "time": day_and_clock(turn.at) if self._is_dated else clock(turn.at),
             "caller": clean(turn.caller, self.style) or "-",
             "client": short_name(turn, self.style),
             "turn": "sub" if turn.kind == TurnKind.SUBAGENT else str(turn.number or "-"),
             "tier": self._tier(turn),
-            "calls": f"#{turn.call}" if turn.call else str(turn.calls or ""),
+            "calls": str(turn.calls or ""),
             **dict.fromkeys(("first", "took", "tokens", "cost"), ""),
         }
-        if turn.call and turn.number and "calls" not in self.names:
-            texts["turn"] = f"{turn.number}#{turn.call}"
         if turn.tier is None:
             return texts
-        texts |= {"first": duration(turn.first_seconds), "took": duration(turn.took(now))}
-        if not turn.running:
-            return texts | {"tokens": self._tokens(turn), "cost": self._cost(turn)}
-        state = "queued" if turn.is_waiting else "running"
-        return texts | {"tokens": state, "first": self.style.cut if turn.first_seconds is None else texts["first"]}
+        times = {"first": duration(turn.first_seconds), "took": duration(turn.seconds)}
+        return texts | times | {"tokens": self._tokens(turn), "cost": self._cost(turn)}
 
     def _tier(self, turn: Turn) -> str:
         if turn.tier is None:
@@ -180,18 +148,10 @@ class Layout:
         return turn.billing or money(turn.cost_usd, is_part=turn.lacks_cost, is_short=True)
 
     def _why_text(self, turn: Turn) -> str:
-        style = self.style
-        reason = turn.why if self._is_wide or self._is_story else _shorten(turn.why)
-        if turn.job and turn.words:
-            reason = ""  # jobs go to deep because they are jobs: what they are for says more
+        reason = turn.why if self._is_wide else _shorten(turn.why)
         marked = f"marked {turn.mark}" if turn.mark is not None else ""
         combined = turn.combined if turn.combined not in turn.why else ""
-        parts = [part for part in (turn.trouble, marked, combined, turn.estimate, reason) if part]
-        why = clean(f"{f'{turn.place}: ' if turn.place else ''}{'; '.join(parts)}", style)
-        if not turn.words:
-            return why
-        words = clean(turn.words[: 4 * _SHOWN_WORDS], style)
-        return f'"{fit(words, _SHOWN_WORDS, style)}" {why}'.rstrip()
+        return clean("; ".join(part for part in (turn.trouble, marked, combined, reason) if part), self.style)
 
 
 def _shorten(why: str) -> str:
@@ -211,6 +171,6 @@ def short_name(turn: Turn, style: Style) -> str:
 
 
 def _colour(turn: Turn) -> str:
-    if turn.outcome not in ("", Outcome.SERVED) and not turn.running:
+    if turn.outcome not in ("", Outcome.SERVED):
         return RED
     return TIER_COLOURS.get(turn.tier or "", "")

@@ -1,13 +1,13 @@
 """Safe terminal text: no injected escapes, wide characters count as two, lines fit."""
 
-import re
 import unicodedata
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TextIO
 
-from router.telemetry.colour import wrap
+from router.telemetry.colour import has_colour, wrap
 
 _ZERO_WIDTH = ("Mn", "Me")
-_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Style:
 
     @property
     def cut(self) -> str:
-        """Marks omitted or pending text."""
+        """Marks omitted text."""
         return "…" if self.is_unicode else "~"
 
     @property
@@ -38,6 +38,10 @@ class Style:
 
     def paint(self, text: str, colour: str) -> str:
         return wrap(text, colour) if self.has_colour else text
+
+
+def style_of(stream: TextIO, environment: Mapping[str, str]) -> Style:
+    return Style(stream.encoding or "ascii", has_colour(stream, environment))
 
 
 def clean(text: str, style: Style) -> str:
@@ -100,11 +104,6 @@ def _take(text: str, columns: int) -> str:
 def pad(text: str, columns: int, *, is_right: bool = False) -> str:
     blanks = " " * (columns - width_of(text))
     return blanks + text if is_right else text + blanks
-
-
-def drop_colours(line: str) -> str:
-    """Remove the colours of `paint`, to measure a line."""
-    return _COLOUR.sub("", line) if "\x1b" in line else line
 
 
 def drop_escapes(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Colour on terminals alone, and never against `NO_COLOR`: for the log, the screen and every command.
+"""Colour on terminals alone, and never against `NO_COLOR`: for every command.
 
 Colour adds to the words and never replaces them.
 """

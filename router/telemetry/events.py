@@ -11,8 +11,6 @@ import orjson
 import structlog
 
 from router.contract.entry import Line
-from router.telemetry.colour import has_colour
-from router.telemetry.lines import entry_line
 from router.telemetry.sentences import say_event
 
 Note = Callable[[str, str], None]
@@ -42,7 +40,7 @@ class _LineWriter:
 
 
 class _NoteTaker:
-    """Gives events to a screen, which shows them above what it draws."""
+    """Gives events to a person's terminal."""
 
     def __init__(self, note: Note) -> None:
         self._note = note
@@ -59,30 +57,25 @@ _log: Any = structlog.get_logger()
 _writer = _LineWriter()
 _at = b""
 """The timestamp of lines that are written together; empty while each line has its own."""
-_is_plain = False
-_has_colour = False
-_has_screen = False
+_is_noted = False
+"""Whether events are for a person, as sentences."""
 _refused: Callable[[int, str], None] | None = None
 _EXPECTED = ("upgrade_required",)
 """Refusals that clients expect: Codex tries a WebSocket first. They are logged as JSON, and not shown to people."""
 
 
-def set_up_logging(*, as_json: bool, note: Note | None = None, refused: Callable[[int, str], None] | None = None) -> None:
-    """JSON lines for programs, or one readable line for each request for a person.
+def set_up_logging(note: Note | None = None, refused: Callable[[int, str], None] | None = None) -> None:
+    """JSON lines for programs; with `note`, sentences for a person, who sees requests as turns.
 
-    A screen shows requests itself. `note` gets all other events, and `refused` the status and message of a request that was
-    rejected before admission.
+    `refused` gets the status and message of a request that was rejected before admission.
     """
-    global _is_plain, _has_colour, _has_screen, _writer, _refused
-    _is_plain, _has_colour, _has_screen = not as_json, not as_json and has_colour(sys.stderr), note is not None
-    _writer, _refused = _LineWriter(), refused
+    global _is_noted, _writer, _refused
+    _is_noted, _writer, _refused = note is not None, _LineWriter(), refused
     processors: list[Any] = [structlog.processors.add_log_level]
-    if as_json:
+    if note is None:
         processors += [structlog.processors.TimeStamper(fmt="iso", utc=True), _to_json]
-    elif note is not None:
-        processors.append(_to_note)
     else:
-        processors += [structlog.processors.TimeStamper(fmt="%H:%M:%S", utc=False), _to_line]
+        processors.append(_to_note)
     structlog.configure(
         processors=processors,
         logger_factory=_LineWriter if note is None else lambda *_: _NoteTaker(note),
@@ -92,11 +85,6 @@ def set_up_logging(*, as_json: bool, note: Note | None = None, refused: Callable
 
 def _to_json(_: Any, __: str, event: MutableMapping[str, Any]) -> bytes:
     return orjson.dumps(dict(event), default=str)
-
-
-def _to_line(_: Any, level: str, event: MutableMapping[str, Any]) -> bytes:
-    mark = "" if level in ("info", "debug") else f"{level}: "
-    return f"{event['timestamp']}  {mark}{_say(event)}".encode()
 
 
 def _to_note(_: Any, level: str, event: MutableMapping[str, Any]) -> tuple[tuple[str, str], dict[str, Any]]:
@@ -137,8 +125,7 @@ def server_stopping(*, running: int, sockets: int, listens_seconds: float, drain
 
 def server_stopped() -> None:
     """The router has stopped."""
-    if not _has_screen:
-        _log.info("server.stopped")
+    _log.info("server.stopped")
 
 
 def config_warned(*, warning: str) -> None:
@@ -189,10 +176,7 @@ def keys_lost(*, after_seconds: float) -> None:
 
 def request_settled(line: Line) -> None:
     """An admitted request has ended."""
-    if _has_screen:
-        return
-    if _is_plain:
-        _log.info("request.settled", line=entry_line(line, has_colour=_has_colour))
+    if _is_noted:
         return
     # The one event that every request pays for is written in one go, without structlog's processors: 2 µs instead of 12.
     _writer.msg(_SETTLED % (_at or _write_time(), _encode(line)[1:]))
@@ -204,7 +188,7 @@ def _write_time() -> bytes:
 
 def request_rejected(*, status: int, code: str, message: str = "") -> None:
     """A request was rejected before admission."""
-    if not _is_plain:
+    if not _is_noted:
         _log.info("request.rejected", status=status, code=code)
     elif code in _EXPECTED:
         return
@@ -351,8 +335,7 @@ def job_started(*, job: str, attempt: int) -> None:
 
 def job_ended(*, job: str, state: str) -> None:
     """A background job is over."""
-    if not _has_screen:
-        _log.info("job.ended", job=job, state=state)
+    _log.info("job.ended", job=job, state=state)
 
 
 def store_migrating(*, file: str, before: int, version: int, megabytes: int) -> None:

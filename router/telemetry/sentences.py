@@ -64,7 +64,7 @@ def _say_stalled(fields: Fields) -> str:
 _SENTENCES: Mapping[str, str | Callable[[Fields], str]] = {
     "server.started": "",
     "server.stopping": "stopping",
-    "server.stopped": "stopped",
+    "server.stopped": "",
     "config.warned": "{warning}",
     "config.reloaded": _say_reloaded,
     "config.kept": lambda fields: _join(

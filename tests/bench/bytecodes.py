@@ -134,7 +134,7 @@ def serving(folder: Path, config: str = CONFIG) -> Iterator["Bench"]:
     fresh, statistics._FRESH_SECONDS = statistics._FRESH_SECONDS, 0.0
     look, dispatch._LOOK_SECONDS = dispatch._LOOK_SECONDS, float("inf")
     log, events._writer = events._writer, _Quiet()  # type: ignore[assignment]
-    events.set_up_logging(as_json=True)
+    events.set_up_logging()
     events._writer = _Quiet()  # type: ignore[assignment]
     try:
         bench.start()

@@ -232,7 +232,7 @@ def show(title: str, found: dict[str, dict[str, float]]) -> None:
 
 
 def main(json_file: str | None = None) -> int:
-    set_up_logging(as_json=True, note=lambda line: None)
+    set_up_logging(lambda *_: None)
     turns, kept = plan_turns(PEOPLE, TURNS, QUICK, LONG, SEED), {}
     for way, headers in WAYS.items():
         say(f"{way}, on a clock that jumps")

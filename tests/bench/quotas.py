@@ -196,7 +196,7 @@ def show(name: str, found: list[Found]) -> list[str]:
 
 
 def main(json_file: str | None = None) -> int:
-    events.set_up_logging(as_json=True, note=lambda _: None)
+    events.set_up_logging(lambda *_: None)
     kinds = {"equal and random": EQUAL, "one greedy session": GREEDY}
     found = {name: [run(rates, seed) for seed in range(RUNS)] for name, rates in kinds.items()}
     print(

@@ -295,7 +295,7 @@ def main() -> int:
         return CANNOT_RUN
     # The routers run in this process: their line for each request would bury the line for each cell.
     with open(os.devnull, "w") as nowhere, contextlib.redirect_stderr(nowhere):
-        events.set_up_logging(as_json=True)
+        events.set_up_logging()
         cells = asyncio.run(fill(arguments.shared.resolve(), clients, dialects, arguments.seconds))
     is_whole = len(cells) == len(CLIENTS) * len(PATHS)
     if is_whole and not arguments.check:

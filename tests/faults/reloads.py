@@ -159,7 +159,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=30.0)
     parser.add_argument("--every", type=float, default=EVERY_SECONDS)
     given = parser.parse_args()
-    events.set_up_logging(as_json=True)
+    events.set_up_logging()
     with tempfile.TemporaryDirectory() as folder:
         seen = asyncio.run(run(given.seconds, Path(folder), given.every))
     print(f"{seen.reloads} reloads, {seen.refused} of them refused; {seen.served} requests, {len(seen.failures)} failed")

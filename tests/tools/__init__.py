@@ -11,7 +11,7 @@
 | shared stores | `postgres`, `valkey` (real servers), `allowances` (limits and `Channel` without a server), `install_stores` |
 | background work | `background` (as a caller), `jobs_server` (a scripted API) |
 | configs, ports, certificates | `configs`, `ports`, `certificates` |
-| screens, feeds, metrics, traces | `terminal`, `feed_server`, `lines`, `trace_receiver` |
+| terminals, feeds, metrics, traces | `terminal`, `feed_server`, `lines`, `trace_receiver` |
 | time | `waiting` (until something is so, tasks), `loop_clock` (a clock that jumps), `closing_loop`, `work` (CPU, not seconds) |
 | fewer cases of a product | `cases` |
 """

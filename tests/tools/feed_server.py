@@ -45,7 +45,6 @@ class FeedServer:
         self.scripts: list[list[bytes] | int] = []
         self.asked: list[tuple[str, str | None]] = []
         """Path and key of each request."""
-        self.answers: dict[str, Any] = {"/tandem/stats": {"targets": {}}}
         self.stop = threading.Event()
         server = self
 
@@ -60,19 +59,8 @@ class FeedServer:
         self._server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
 
-    @property
-    def feeds(self) -> list[str]:
-        return [path for path, _ in self.asked if path.startswith("/tandem/feed")]
-
     def _answer(self, handler: BaseHTTPRequestHandler) -> None:
         self.asked.append((handler.path, handler.headers.get("authorization")))
-        path = handler.path.partition("?")[0]
-        if path != "/tandem/feed":
-            body = self.answers.get(path)
-            handler.send_response(200 if body is not None else 404)
-            handler.end_headers()
-            handler.wfile.write(json.dumps(body).encode())
-            return
         script = self.scripts.pop(0) if len(self.scripts) > 1 else self.scripts[0]
         is_last = len(self.scripts) == 1 and script is self.scripts[0]
         handler.send_response(script if isinstance(script, int) else 200)

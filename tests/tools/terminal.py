@@ -1,4 +1,4 @@
-"""A terminal emulator for what Tandem's screen uses, and a program running in it."""
+"""A terminal emulator, and a program running in it."""
 
 import contextlib
 import fcntl
@@ -24,12 +24,10 @@ class Emulator:
         self.columns, self.rows = columns, rows
         self.lines: list[list[str]] = [[]]
         self.row = self.column = 0
-        self.strange: list[str] = []
-        """Sequences that our screen never sends."""
 
     def feed(self, text: str) -> None:
         for token in _TOKEN.finditer(text):
-            private, given, command, is_return, is_newline, letter, _ = token.groups()
+            _, given, command, is_return, is_newline, letter, _ = token.groups()
             if is_return:
                 self.column = 0
             elif is_newline:
@@ -43,10 +41,6 @@ class Emulator:
             elif command == "J":
                 del self._line()[self.column :]
                 del self.lines[self.row + 1 :]
-            elif command == "m" or (private and given == "25" and command in "lh"):
-                pass
-            else:
-                self.strange.append(token.group())
 
     def text(self) -> list[str]:
         return ["".join(line).rstrip() for line in self.lines]
@@ -108,10 +102,6 @@ class Terminal:
 
     def type(self, keys: bytes) -> None:
         os.write(self._master, keys)
-
-    def resize(self, columns: int, rows: int = 24) -> None:
-        self.screen.columns, self.screen.rows = columns, rows
-        _set_size(self._master, columns, rows)
 
 
 def _set_size(descriptor: int, columns: int, rows: int) -> None:

@@ -82,20 +82,20 @@ async def ask(url: str, text: str) -> None:
     assert reply.status == 200, reply
 
 
-async def read_top(url: str, *options: str) -> dict:
-    """The first call since now that `tandem top` shows. It runs until it is stopped, so it is a process."""
-    command, since = [sys.executable, "-m", "router.cli", "top", "--json", *options], time.time()
-    top = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
-    assert top.stdout is not None
+async def follow(url: str, *options: str) -> dict:
+    """The first turn since now that `tandem log --follow` shows. It runs until it is stopped, so it is a process."""
+    command, since = [sys.executable, "-m", "router.cli", "log", "--follow", "--json", *options], time.time()
+    log = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+    assert log.stdout is not None
     shown = {"at": 0.0}
-    while shown["at"] < since:  # calls that have just ended are shown too
-        reading = later(top.stdout.readline())
+    while shown["at"] < since:  # turns that have just ended are shown too
+        reading = later(log.stdout.readline())
         while not reading.done():
             await ask(url, "rename a to b")
             await asyncio.wait([reading], timeout=0.2)
         shown = json.loads(reading.result())
-    top.terminate()
-    await top.communicate()
+    log.terminate()
+    await log.communicate()
     return shown
 
 
@@ -139,13 +139,13 @@ async def test_every_command_works_from_another_folder(road, tandem, tmp_path):
     assert str(config.with_name("tandem.db")) in await alone("ledger", "status")
     assert str(config.with_name("keys.yaml")) in await alone("keys", "list")
     assert "running" in await both("statusline")
-    assert {(await read_top(url, *at))["tier"] for at in ((), ("--url", url))} == {"fast"}
+    assert {(await follow(url, *at))["tier"] for at in ((), ("--url", url))} == {"fast"}
     config.with_name(".env").rename(config.with_name("away"))  # as if its keys were exported in the router's shell alone
     assert url in await both("connect", "codex", "--print")
     assert "openai" in await alone("explain", "fix", "the", "typo")
     await alone("stop")
 
-    assert done | OWN_ROUTER | {"run", "top"} == {name for group in GROUPS.values() for name in group} | {"statusline"}
+    assert done | OWN_ROUTER | {"run"} == {name for group in GROUPS.values() for name in group} | {"statusline"}
 
 
 async def test_a_command_with_its_own_router_has_the_models_of_the_one_that_runs(road):

@@ -1,12 +1,9 @@
-"""A key that its host refuses: reported on the screen, the route and the webhook while it lasts."""
+"""A key that its host refuses: reported by the route and the webhook while it lasts."""
 
 import json
 
 import pytest
 
-from router.screen.screen import Screen
-from router.screen.text import Style
-from tests.router.screen.test_screen import Paper
 from tests.tools.http import call, chat
 from tests.tools.running import running, two_targets
 from tests.tools.upstream import CHAT_ANSWER, Upstream, answer_json
@@ -37,19 +34,14 @@ async def notices(tandem) -> list[str]:
 async def test_a_refused_key_of_fast_is_told_everywhere_until_the_key_works_again(
     tmp_path, upstream, other_upstream, receiver, capfd
 ):
-    paper = Paper()
-    screen = Screen(paper, Style())
     upstream.scripts, other_upstream.scripts = [REFUSED], [answer_json(CHAT_ANSWER)]
     config = two_targets(upstream.base_url, other_upstream.base_url, extra="alerts: {webhook: 'env:HOOK'}")
-    async with running(config, tmp_path, watchers=(screen,)) as tandem:
+    async with running(config, tmp_path) as tandem:
         watching = later(tandem.built.watch_troubles())
-        screen.start(watching.get_loop())
-        screen.watch.look_at(tandem.built.notices)
 
         assert await ask(tandem) == "sage"
 
         assert await notices(tandem) == [TEXT]
-        await until(lambda: any(TEXT in line for line in paper.lines()))
         await until(lambda: receiver.seen)
         began = receiver.seen[0].json
         assert (began["state"], began["kind"], began["subject"]) == ("began", "key_refused", "spark")
@@ -60,9 +52,7 @@ async def test_a_refused_key_of_fast_is_told_everywhere_until_the_key_works_agai
         await until_served(tandem)
 
         assert await notices(tandem) == []
-        await until(lambda: not any(TEXT in line for line in paper.lines()))
         watching.cancel()
-        screen.close()
     assert "canary" not in capfd.readouterr().err
 
 

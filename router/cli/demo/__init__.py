@@ -14,8 +14,8 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import inf
 from pathlib import Path
+from typing import TextIO
 
 from router.cli import Ended
 from router.cli.common import known_names, number_between, print_json
@@ -25,6 +25,7 @@ from router.cli.past.looking import read_turns
 from router.cli.past.sources import LedgerPast
 from router.cli.routers import url_of
 from router.cli.run import serving
+from router.cli.turn_lines import FinishedTurns, TurnLines
 from router.config.load import check_config
 from router.contract.relay import Headers
 from router.contract.request import JsonObject
@@ -32,11 +33,9 @@ from router.contract.words import Tier
 from router.edge.server import bind
 from router.edge.server import run as run_loop
 from router.past.turns import Turn
-from router.screen.screen import Screen
-from router.screen.terminal import Plain, Terminal, style_of
 from router.screen.text import Style
 from router.telemetry import events
-from router.telemetry.colour import BOLD, DIM, can_redraw
+from router.telemetry.colour import BOLD, DIM
 from router.upstream.pool import Pool
 from router.wiring.build import build_house
 
@@ -106,13 +105,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Play the afternoon, and say what the ledgers say of it."""
-    screen = None if arguments.json else open_screen(Terminal(sys.stdout) if can_redraw(sys.stdout) else Plain(sys.stdout))
-    events.set_up_logging(as_json=False, note=lambda *_: None)
+    shown = None if arguments.json else Shown(sys.stdout)
+    events.set_up_logging(lambda *_: None)
     runs: dict[str, Played] = {}
 
     async def main() -> None:
         with tempfile.TemporaryDirectory(prefix="tandem-demo-") as folder:
-            runs.update(await play(Path(folder), arguments.speed, screen))
+            runs.update(await play(Path(folder), arguments.speed, shown))
 
     try:
         run_loop(main)
@@ -125,74 +124,80 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def open_screen(output: Terminal | Plain, style: Style | None = None) -> Screen:
-    """The screen of `serve`, with each turn told at length."""
-    is_still = isinstance(output, Plain)
-    style = style or style_of(sys.stdout, os.environ)
-    return Screen(output, style, is_still=is_still, is_story=True, shows_words=True, quiet_seconds=inf)
+class Shown:
+    """Prints the run as Tandem decides: what is typed, and a line for each finished turn."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.turns, self._lines = FinishedTurns(), TurnLines(stream)
+
+    def say(self, *lines: str, colour: str = "") -> None:
+        self._lines.print(*(self._lines.style.paint(line, colour) for line in lines))
+
+    def finish(self) -> None:
+        self._lines.write(self.turns.take(is_last=True))
+
+    def close(self, runs: dict[str, Played]) -> None:
+        self.say(*write_sums(runs, self._lines.style))
 
 
-async def play(folder: Path, speed: float, screen: Screen | None) -> dict[str, Played]:
+async def play(folder: Path, speed: float, shown: Shown | None) -> dict[str, Played]:
     """The afternoon, three times at once. The ledgers stay in the folder. Raises `Refused`."""
     loop, playing = asyncio.get_running_loop(), asyncio.current_task()
     assert playing is not None
     for number in (signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, playing.cancel)
-    if screen is not None:
-        screen.start(loop)
-        screen.note(f"A coding afternoon. Simulated tiers: {say_speeds(speed)}")
-        screen.note("")
-        screen.wait_for("starting the routers")
-    end: list[str] = [""]
+    if shown is not None:
+        shown.say(f"A coding afternoon. Simulated tiers: {say_speeds(speed)}", "")
     try:
         # All servers end before the first house is closed: that ends what runs in the background of this process.
         async with contextlib.AsyncExitStack() as houses, contextlib.AsyncExitStack() as servers:
-            shown = {TANDEM: screen}
-            urls = [await _start_router(folder / name, speed, shown.get(name), houses, servers) for name in RUNS]
+            told = {TANDEM: shown}
+            urls = [await _start_router(folder / name, speed, told.get(name), houses, servers) for name in RUNS]
             agents = zip(urls, RUNS.items(), strict=True)
             failures = await asyncio.gather(
-                *(play_afternoon(url, headers, speed, shown.get(name)) for url, (name, headers) in agents)
+                *(play_afternoon(url, headers, speed, told.get(name)) for url, (name, headers) in agents)
             )
         pasts = [LedgerPast(folder / name / LEDGER) for name in RUNS]
         turns = [await asyncio.to_thread(read_turns, past, 0.0, _ALL) for past in pasts]
-        runs = {name: Played(*told) for name, told in zip(RUNS, zip(turns, failures, strict=True), strict=True)}
-        end = write_sums(runs, style_of(sys.stdout, os.environ))
+        runs = {name: Played(*played) for name, played in zip(RUNS, zip(turns, failures, strict=True), strict=True)}
+        if shown is not None:
+            shown.close(runs)
         return runs
     finally:
         for number in (signal.SIGTERM, signal.SIGHUP):
             loop.remove_signal_handler(number)
-        if screen is not None:
-            screen.close(*end)
 
 
 async def _start_router(
-    folder: Path, speed: float, screen: Screen | None, houses: contextlib.AsyncExitStack, servers: contextlib.AsyncExitStack
+    folder: Path, speed: float, shown: Shown | None, houses: contextlib.AsyncExitStack, servers: contextlib.AsyncExitStack
 ) -> str:
     """A router with a ledger in this folder, on a free port: its address. What ends it is put on the two stacks."""
     os.mkdir(folder)
     loaded = check_config(write_config(LEDGER, speed), "the demo's config", folder, known_names())
     listener = houses.enter_context(bind("127.0.0.1", 0))
-    built = build_house(loaded, watchers=(screen,) if screen is not None else ())
+    built = build_house(loaded, watchers=(shown.turns,) if shown is not None else ())
     houses.push_async_callback(built.close)
     await servers.enter_async_context(serving(built, listener, loaded.config.limits.drain_seconds))
     return url_of(*listener.getsockname()[:2])
 
 
-async def play_afternoon(url: str, headers: Headers, speed: float, screen: Screen | None) -> list[bool]:
+async def play_afternoon(url: str, headers: Headers, speed: float, shown: Shown | None) -> list[bool]:
     """The afternoon against one router: for each turn, whether its tests were red at the end."""
     failures, pool = [], Pool()
     try:
         for number, conversation in enumerate(AFTERNOON, 1):
             agent = Agent(pool, url, f"demo-{number}", headers, speed)
             for turn in conversation:
-                if screen is not None:
-                    screen.wait_for("")
-                    await asyncio.sleep(_THINK_SECONDS / speed)
+                if shown is not None:
+                    shown.say("\n  ".join(f"> {turn.words}".split("\n")), colour=BOLD)
                 failures.append(await agent.take(turn))
+                if shown is not None:
+                    await asyncio.sleep(_THINK_SECONDS / speed)
+                    shown.finish()
     finally:
         await pool.close()
-    if screen is not None:
-        screen.wait_for("the run on deep alone is not done yet")
+    if shown is not None:
+        shown.say("", "The run on deep alone is not done yet.", colour=DIM)
     return failures
 
 

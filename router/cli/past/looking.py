@@ -18,6 +18,9 @@ from router.contract.spending import read_ago
 from router.past.turns import Turn, Turns
 from router.screen.text import clean
 
+LAST = 20
+"""How many turns are shown unless `-n` is given."""
+
 
 def add_looking_arguments(parser: argparse.ArgumentParser, counted: str = "") -> None:
     """Arguments of `log` and `stats`. `counted` is what `-n` limits."""
@@ -27,8 +30,8 @@ def add_looking_arguments(parser: argparse.ArgumentParser, counted: str = "") ->
     form.add_argument("--json", action="store_true", help="print JSON")
     form.add_argument("--markdown", action="store_true", help="print Markdown")
     if counted:
-        number, help_text = whole_number_between(1, 100_000), f"how many, of {counted} (default: 20)"
-        parser.add_argument("-n", "--last", type=number, default=20, metavar="N", help=help_text)
+        number, help_text = whole_number_between(1, 100_000), f"how many, of {counted} (default: {LAST})"
+        parser.add_argument("-n", "--last", type=number, default=LAST, metavar="N", help=help_text)
 
 
 def add_since_argument(parser: argparse.ArgumentParser) -> None:

@@ -105,7 +105,7 @@ def _tell_clock(whose: str, ahead_seconds: float | None, allowed_seconds: float)
 def look_at_stores(loaded: LoadedConfig) -> list[Finding]:
     if (shared := loaded.shared) is None:
         return []
-    events.set_up_logging(as_json=False, note=lambda *_: None)  # findings are reported here
+    events.set_up_logging(lambda *_: None)  # findings are reported here
     found = []
     if (valkey := shared.valkey) is not None:
         found += _explained("valkey", lambda: _tell_valkey(look_at_valkey(valkey)))

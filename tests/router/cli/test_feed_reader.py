@@ -21,8 +21,8 @@ class Feed:
             raise script
         return contextlib.nullcontext(script.splitlines(keepends=True))
 
-    def read(self, **more) -> list[str]:
-        FeedReader(self.open, self.told.append, **more).read(lambda _: not self.scripts)
+    def read(self) -> list[str]:
+        FeedReader(self.open, self.told.append).read(lambda _: not self.scripts)
         return [told.event for told in self.told]
 
 
@@ -39,8 +39,8 @@ def test_comments_and_what_is_not_an_object_are_left_out():
 def test_after_a_lost_connection_it_goes_on_after_the_last_row():
     feed = Feed(event("hello", make_hello()) + batch(make_row("a"), number=41), TimeoutError("timed out"), b"")
 
-    assert feed.read(query="words=1", after="0") == ["hello", "batch", "lost", "lost", "lost"]
-    assert feed.queries == ["?words=1&after=0", "?words=1&after=41", "?words=1&after=41"]
+    assert feed.read() == ["hello", "batch", "lost", "lost", "lost"]
+    assert feed.queries == ["", "?after=41", "?after=41"]
 
 
 def test_after_a_router_was_stopped_it_begins_with_the_next_one_from_its_beginning():

@@ -41,7 +41,7 @@ def ledger(home, _then):
     return write_ledger(home / "test.db", QUICK, CALL, UP, REFUSED)
 
 
-def test_a_turn_is_a_line_like_the_screens(ledger, capsys):
+def test_a_turn_is_a_line(ledger, capsys):
     assert main(["log"]) == 0
 
     title, quick, refused = capsys.readouterr().out.splitlines()
@@ -56,7 +56,7 @@ def test_a_turn_is_a_line_like_the_screens(ledger, capsys):
 
 
 @pytest.mark.parametrize("asked", ["1", "20"])
-def test_a_turn_has_the_number_that_the_screen_gave_it(home, capsys, asked):
+def test_a_turn_has_the_number_that_it_had_while_it_ran(home, capsys, asked):
     """Tier lines, which the router answers, and asks that failed and were sent again do not count."""
     said, failed = {"tier": None, "because": None}, {"outcome": Outcome.FAILED, "status": 502, "output_tokens": None}
     kinds = ({}, said, {}, failed, failed, {}, said, {"outcome": Outcome.SUPERSEDED, "output_tokens": None}, {})

@@ -156,7 +156,7 @@ async def test_each_try_is_signed_with_its_own_time_so_that_the_sdk_takes_a_late
 
 
 async def test_an_event_is_given_up_after_72_hours_and_shown_as_dead(rig, capsys):
-    events.set_up_logging(as_json=True)
+    events.set_up_logging()
     rig.receiver.statuses[URL] = TimeoutError()
     await rig.end()
 

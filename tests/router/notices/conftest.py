@@ -9,7 +9,7 @@ from router.telemetry import events
 
 @pytest.fixture
 def json_log():
-    events.set_up_logging(as_json=True)
+    events.set_up_logging()
 
 
 @pytest.fixture

