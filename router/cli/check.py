@@ -12,6 +12,7 @@ from router.cli.common import (
     print_json,
     say,
 )
+from router.cli.figures import plural
 from router.cli.setup.findings import (
     FIX,
     Finding,
@@ -28,7 +29,6 @@ from router.config.load import ConfigError, LoadedConfig, load_config
 from router.config.schema import write_schema
 from router.contract.shared import PostgresTerms
 from router.contract.stores import StoreUnusable
-from router.screen.figures import plural
 from router.stores.look import migrate
 from router.stores.shared import say_missing
 from router.wiring.build import known_names

@@ -13,12 +13,12 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from router.cli import Ended
+from router.cli.figures import plural
 from router.cli.routers import find_at, list_running, url_of
 from router.config.faults import Fault, Known
 from router.config.load import ConfigError, LoadedConfig, find_config, load_config
 from router.config.reading import BUILT_IN
 from router.contract.words import DEFAULT_DIALECT, Dialect, Tier
-from router.screen.figures import plural
 from router.telemetry.colour import RED, paint
 
 KEY_VARIABLE = "TANDEM_KEY"

@@ -14,6 +14,7 @@ from router.cli import Ended
 from router.cli.asking import Refused, Unreachable, ask, explain_refusal
 from router.cli.common import say
 from router.cli.feed_reader import LOST, REFUSED, FeedReader, Told
+from router.cli.figures import plural
 from router.cli.reaching import find_running, read_own_key
 from router.cli.turn_lines import FinishedTurns, TurnLines
 from router.contract.entry import LINE_FIELDS, read_line
@@ -21,7 +22,6 @@ from router.contract.request import JsonObject, objects_in
 from router.dialects.fields import as_object
 from router.past.rows import Call, Kept
 from router.past.turns import Begun, Turn
-from router.screen.figures import plural
 
 _SILENCE_SECONDS = 40.0
 """The router sends something every 15 seconds: a longer silence means a lost connection."""

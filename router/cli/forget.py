@@ -5,15 +5,15 @@ from pathlib import Path
 
 from router.cli import Ended
 from router.cli.common import command_name, load_in_use, print_json, say
+from router.cli.figures import plural
 from router.cli.setup.interview import offer
 from router.cli.tables import style_here
+from router.cli.text import clean
 from router.config.load import LoadedConfig
 from router.contract.caller import Caller
 from router.contract.request import JsonObject
 from router.contract.shared import ValkeyTerms
 from router.contract.stores import StoreUnusable
-from router.screen.figures import plural
-from router.screen.text import clean
 from router.stores.sqlite.forget import Kept, count_kept, forget_in_copies
 from router.stores.sqlite.forget import forget_caller as forget_in_file
 from router.stores.sqlite.lock import find_owner

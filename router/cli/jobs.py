@@ -10,13 +10,13 @@ from router.cli.asking import Refused, Unreachable, explain_refusal
 from router.cli.background import Jobs, is_over
 from router.cli.common import command_name, print_json, say
 from router.cli.common import whole_number_between as whole
+from router.cli.figures import UNKNOWN, clock, day_and_clock, duration, plural
 from router.cli.reaching import add_router_arguments, find_url, read_own_key
 from router.cli.tables import columns_here, style_here, write_table
+from router.cli.text import clean, fit
 from router.cli.watching import describe_end, print_result, watch
 from router.contract.job import JobState
 from router.contract.request import Json, JsonObject
-from router.screen.figures import UNKNOWN, clock, day_and_clock, duration, plural
-from router.screen.text import clean, fit
 
 EXAMPLES = (
     "jobs list",

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from router.cli.common import print_json, say
+from router.cli.figures import UNKNOWN, money
 from router.cli.key_rights import NONE, describe_limits
 from router.cli.tables import write_lines
 from router.config.files import KeyPlace
@@ -14,7 +15,6 @@ from router.contract.past import CallerSums
 from router.contract.spending import Period, find_zone, span_of
 from router.contract.stores import StoreUnusable
 from router.contract.words import Tier
-from router.screen.figures import UNKNOWN, money
 from router.stores.sqlite.past import SqliteEntryReader, wait_for_writer
 
 _TITLES = ("id", "name", "tiers", "may force", "admin", "limits", "expires", "today", "month", "last used")

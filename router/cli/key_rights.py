@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from router.cli.common import number_between, whole_number_between
+from router.cli.figures import money
 from router.config.key_file import CallerSettings
 from router.contract.spending import read_ago
 from router.contract.words import Tier
-from router.screen.figures import money
 
 _MAX_SPAN = timedelta(days=3_660)
 _MOST = 10**9

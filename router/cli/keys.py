@@ -24,6 +24,7 @@ from router.cli.common import (
     say,
 )
 from router.cli.config_file import CannotEdit
+from router.cli.figures import plural
 from router.cli.forget import forget_caller
 from router.cli.key_edit import change_key_file
 from router.cli.key_list import describe_key, is_expired, now_in_utc, print_keys
@@ -44,7 +45,6 @@ from router.config.key_file import CallerSettings, KeyFile, KeySettings, read_ke
 from router.contract.errors import Unauthorized
 from router.contract.keys import NewKey, make_key, split_key
 from router.contract.stores import StoreUnusable
-from router.screen.figures import plural
 from router.stores.sqlite.job_rows import count_unfinished
 from router.wiring.stores import JOBS_FILE
 

@@ -18,11 +18,11 @@ from router.cli.common import (
     refuse_config,
     say,
 )
+from router.cli.figures import plural
 from router.config.files import Files, find_files
 from router.config.load import ConfigError, find_config
 from router.contract.request import Json, JsonObject
 from router.contract.stores import StoreUnusable
-from router.screen.figures import plural
 from router.stores.sqlite.archive import DATABASES, OWN, Item, Manifest, read_manifest, restore_archive, write_archive
 from router.stores.sqlite.compact import shrink
 from router.stores.sqlite.lock import StoreInUse, find_owner

@@ -7,14 +7,14 @@ from datetime import datetime
 
 from router.cli import Ended
 from router.cli.common import print_json
+from router.cli.figures import count, day_and_clock, duration, money
 from router.cli.following import follow
+from router.cli.lines import Layout, short_name
 from router.cli.past.looking import LAST, add_looking_arguments, nothing_found, open_past, read_turns
 from router.cli.tables import columns_here, style_here, write_lines, write_markdown
+from router.cli.text import Style
 from router.contract.past import SessionSums
 from router.past.turns import Turn
-from router.screen.figures import count, day_and_clock, duration, money
-from router.screen.lines import Layout, short_name
-from router.screen.text import Style
 
 _TITLES = ("time", "client", "turn", "tier", "calls", "first", "took", "in", "out", "cost", "why")
 _LEFT = ("time", "caller", "client", "tier", "why")

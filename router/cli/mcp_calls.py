@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 from router.cli.asking import Refused, Unreachable
 from router.cli.background import Jobs, TaskRefused, find_agent_session, is_over, text_of, why_it_ended, write_request
+from router.cli.figures import duration
 from router.cli.mcp_tools import MOST_WAIT_SECONDS, USUAL_WAIT_SECONDS, Tool
 from router.contract.job import JobState
 from router.contract.request import JsonObject
-from router.screen.figures import duration
 
 _POLL_SECONDS, _PROGRESS_SECONDS = 1.0, 3.0
 _TITLE_LETTERS = 100

@@ -10,6 +10,7 @@ from dataclasses import replace
 from router.cli import Ended
 from router.cli.assumptions import add_assumption_arguments, read_assumptions
 from router.cli.common import add_config_argument, load_in_use, print_json, say
+from router.cli.figures import UNKNOWN, duration, money
 from router.cli.past.combined import write_combined
 from router.cli.past.history import PastFiles, add_history_arguments, find_history, without_collection
 from router.cli.tables import style_here, write_table
@@ -22,7 +23,6 @@ from router.house import House
 from router.past.combined import LookReport, PlanReport
 from router.past.replay import choose_again, decide_again, measure, quiet
 from router.past.report import Choices, Example, Report, Row
-from router.screen.figures import UNKNOWN, duration, money
 from router.telemetry import events
 from router.telemetry.colour import BOLD, GREEN, RED, paint
 from router.wiring.build import build_house

@@ -24,6 +24,7 @@ from router.cli.common import (
     init_command,
     refuse_config,
 )
+from router.cli.figures import plural
 from router.cli.hangup import Hangup, stop_with_terminal
 from router.cli.refused import REFUSALS, explain, say_away
 from router.cli.routers import Router, leave_router, note_reload, note_router, record_of, url_of
@@ -38,7 +39,6 @@ from router.edge.server import Server
 from router.edge.server import run as run_loop
 from router.edge.tls import TlsFiles
 from router.loop.tasks import spawn
-from router.screen.figures import plural
 from router.telemetry import events
 from router.wiring.build import build_house
 from router.wiring.built import Built

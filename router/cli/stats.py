@@ -6,6 +6,7 @@ from typing import Any
 
 from router.cli import Ended
 from router.cli.common import load_in_use, print_json
+from router.cli.figures import UNKNOWN, count, duration, money, plural
 from router.cli.past.looking import add_looking_arguments, nothing_found, open_past
 from router.cli.tables import write_lines
 from router.contract.combine import LookWhen
@@ -13,7 +14,6 @@ from router.contract.past import CallSums, LookSums
 from router.contract.request import JsonObject
 from router.contract.words import Tier
 from router.past.worth import Redone
-from router.screen.figures import UNKNOWN, count, duration, money, plural
 
 _TITLES = ("turns", "calls", "in", "out", "cost", "waited", "first")
 _KIND_TITLES = ("kind", "fast", "deep", "turns", "accepted", *(str(sign).replace("_", " ") for sign in Redone), "redone")

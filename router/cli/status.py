@@ -7,11 +7,11 @@ from typing import Any
 from router.cli import installed_version
 from router.cli.asking import WHOSE_KEY, Refused, Unreachable, ask_object
 from router.cli.common import add_config_argument, add_json_argument, command_name, print_json, say
+from router.cli.figures import duration, plural
 from router.cli.reaching import RUNNING_URL, add_router_arguments, find_path, find_running_or_none, read_own_key
 from router.cli.routers import Router, list_running
 from router.config.reading import BUILT_IN
 from router.contract.request import Json, JsonObject
-from router.screen.figures import duration, plural
 
 EXAMPLES = (
     "status",

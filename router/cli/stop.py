@@ -9,10 +9,10 @@ from typing import Any
 
 from router.cli import Ended
 from router.cli.common import add_config_argument, add_json_argument, command_name, print_json, say
+from router.cli.figures import plural
 from router.cli.reaching import RUNNING_URL, find_path, find_running
 from router.cli.routers import Router, all_routers, find_at, is_alive, is_tandem
 from router.cli.status import describe
-from router.screen.figures import plural
 from router.stores.sqlite.lock import find_owner
 
 EXAMPLES = ("stop", "stop --now", "stop --config work.yaml", "stop --url http://127.0.0.1:4001")

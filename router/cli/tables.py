@@ -5,8 +5,8 @@ import sys
 from collections.abc import Collection, Sequence
 from typing import TextIO
 
-from router.screen.figures import UNKNOWN
-from router.screen.text import Style, clean, pad, style_of, width_of
+from router.cli.figures import UNKNOWN
+from router.cli.text import Style, clean, pad, style_of, width_of
 from router.telemetry.colour import DIM
 
 _GAP = "  "

@@ -7,13 +7,13 @@ from typing import TextIO
 
 from msgspec.structs import replace
 
+from router.cli.lines import Layout
 from router.cli.tables import columns_of
+from router.cli.text import style_of
 from router.contract.exchange import Exchange, Handler
 from router.contract.facts import Decided, Fact, Recorded, Settled
 from router.past.rows import Call
 from router.past.turns import Begun, Turn, Turns
-from router.screen.lines import Layout
-from router.screen.text import style_of
 
 _QUIET_SECONDS = 10.0
 """A turn without a call for this long is finished. One that goes on after that, since its tools are slow, has another line."""

@@ -11,14 +11,14 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TextIO
 
+from router.cli.figures import clock
+from router.cli.text import clean
 from router.cli.totals import Totals
 from router.cli.turn_lines import FinishedTurns, TurnLines
 from router.contract.exchange import Exchange, Handler
 from router.contract.facts import Decided, Fact, Recorded
 from router.contract.words import Outcome
 from router.past.turns import Turn
-from router.screen.figures import clock
-from router.screen.text import clean
 from router.telemetry.colour import RED
 
 _MOST_WAITING = 10_000

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from router.cli.asking import Refused, Unreachable
 from router.cli.background import Jobs, is_end, is_over, text_of, why_it_ended
 from router.cli.common import command_name, print_json, say
+from router.cli.figures import count, duration
+from router.cli.text import drop_escapes
 from router.contract.job import JobState
 from router.contract.request import JsonObject
 from router.dialects.fields import as_object
-from router.screen.figures import count, duration
-from router.screen.text import drop_escapes
 
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 5.0
 _STATES = {

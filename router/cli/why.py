@@ -7,13 +7,13 @@ import msgspec
 
 from router.cli import Ended
 from router.cli.common import print_json
+from router.cli.figures import UNKNOWN, count, duration, money
 from router.cli.past.explanation import LATELY_SECONDS, print_explanation
 from router.cli.past.looking import add_past_arguments, open_past
 from router.cli.past.sources import PastTurn
 from router.contract.entry import PLAN, Attempt
 from router.contract.request import Json, JsonObject
 from router.contract.words import Outcome
-from router.screen.figures import UNKNOWN, count, duration, money
 
 EXAMPLES = ("why", "why req_01J9 --json", "why --url https://tandem.example:4000 --key-env TANDEM_KEY")
 

@@ -12,8 +12,8 @@ from router.cli.config_file import NewRule, add_rules, change_config
 from router.cli.past.looking import add_past_arguments, open_past
 from router.cli.past.sources import Past, PastTurn
 from router.cli.tables import style_here
+from router.cli.text import clean
 from router.contract.words import Tier
-from router.screen.text import clean
 
 EXAMPLES = ("wrong", "wrong fast", "wrong deep req_01J9", 'wrong deep --rule "security scan"')
 

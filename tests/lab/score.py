@@ -10,13 +10,13 @@ from typing import NamedTuple
 
 from router.cli.asking import Refused, Unreachable, ask_object
 from router.cli.common import load_in_use, say
+from router.cli.figures import plural
 from router.cli.progress import Progress
 from router.cli.tables import cell, style_here, write_table
 from router.config.load import LoadedConfig
 from router.contract.errors import BadRequest, RequestError
 from router.contract.request import JsonObject
 from router.contract.words import DEFAULT_DIALECT, Tier
-from router.screen.figures import plural
 from router.wiring.build import build_house
 from tests.lab.figures import Judged, measure, split_by_set
 from tests.lab.labelled import BadData, Item, arrival_of, load_items

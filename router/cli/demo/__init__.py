@@ -25,6 +25,7 @@ from router.cli.past.looking import read_turns
 from router.cli.past.sources import LedgerPast
 from router.cli.routers import url_of
 from router.cli.run import serving
+from router.cli.text import Style
 from router.cli.turn_lines import FinishedTurns, TurnLines
 from router.config.load import check_config
 from router.contract.relay import Headers
@@ -33,7 +34,6 @@ from router.contract.words import Tier
 from router.edge.server import bind
 from router.edge.server import run as run_loop
 from router.past.turns import Turn
-from router.screen.text import Style
 from router.telemetry import events
 from router.telemetry.colour import BOLD, DIM
 from router.upstream.pool import Pool

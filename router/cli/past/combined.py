@@ -1,8 +1,8 @@
 """`tandem replay --combine` for people."""
 
+from router.cli.figures import duration, money, plural
 from router.contract.combine import LookWhen
 from router.past.combined import UNKNOWN_QUALITY, LookReport, PlanReport
-from router.screen.figures import duration, money, plural
 
 
 def write_combined(report: PlanReport | LookReport) -> list[str]:

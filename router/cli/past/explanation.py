@@ -2,9 +2,9 @@
 
 import sys
 
+from router.cli.figures import duration, money, plural
 from router.contract.request import Json, JsonObject
 from router.dialects.fields import as_list, as_object
-from router.screen.figures import duration, money, plural
 from router.telemetry.colour import paint_tier
 
 _DRY_RUN_SESSION = "x:replay-"

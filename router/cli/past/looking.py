@@ -12,11 +12,11 @@ from router.cli.past.sources import LedgerPast, Past, RouterPast
 from router.cli.reaching import add_router_arguments, find_url, read_own_key
 from router.cli.routers import find_router
 from router.cli.tables import style_here
+from router.cli.text import clean
 from router.config.files import load_ledger_path
 from router.config.load import ConfigError, find_config
 from router.contract.spending import read_ago
 from router.past.turns import Turn, Turns
-from router.screen.text import clean
 
 LAST = 20
 """How many turns are shown unless `-n` is given."""

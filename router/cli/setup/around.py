@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
 from router.cli.common import command_name, readable, say
+from router.cli.figures import plural
 from router.cli.setup.engines import Reached, describe, size_of
 from router.cli.setup.live import gather, look_at
 from router.cli.setup.presets import Offer, Presets, Provider
@@ -19,7 +20,6 @@ from router.contract.extras import how_to_install
 from router.contract.relay import Endpoint
 from router.contract.secret import Secret
 from router.contract.words import Tier
-from router.screen.figures import plural
 from router.upstream.pool import Pool
 from router.wiring.build import known_names
 

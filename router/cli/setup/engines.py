@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from router.cli.common import readable
+from router.cli.figures import plural
 from router.contract.request import Json, JsonObject
 from router.dialects.fields import as_object
-from router.screen.figures import plural
 
 _BY_OWNER = {"llamacpp": "llamacpp", "vllm": "vllm", "library": "ollama", "organization_owner": "lmstudio"}
 """`owned_by` of engines, and their names in the presets. Ollama reports the model's owner: mostly `library`."""

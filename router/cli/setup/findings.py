@@ -11,6 +11,7 @@ from pathlib import Path
 from textwrap import wrap
 
 from router.cli.common import command_name, init_command, path_of, readable, url_in_use, usual_url
+from router.cli.figures import plural
 from router.cli.key_rights import write_moment
 from router.cli.refused import explain
 from router.cli.routers import all_routers, find_at, is_tandem
@@ -30,7 +31,6 @@ from router.contract.request import JsonObject
 from router.contract.signals import reserve_tokens
 from router.contract.stores import SharedUnusable, StoreUnusable
 from router.edge.server import CannotListen, bind, check_host
-from router.screen.figures import plural
 from router.sense.exact import find_vocabulary
 from router.sense.models import ModelNames
 from router.stores.memory.responses import MemoryResponses

@@ -7,13 +7,13 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from router.cli.figures import money
 from router.cli.setup.findings import GOOD, NOTE, Finding
 from router.config.load import LoadedConfig
 from router.config.target_settings import find_instructions
 from router.config.targets import TargetPlan
 from router.contract.combine import Combine, LookTell, LookWhen
 from router.contract.words import Tier
-from router.screen.figures import money
 
 _ENOUGH = 2 / 3
 """The share of deep's score from which fast first usually pays, by the page *Time and quality*."""

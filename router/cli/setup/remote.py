@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from router.cli.common import command_name, readable
+from router.cli.figures import day_and_clock, duration, plural
 from router.cli.setup.engines import Engine, Reached, describe
 from router.cli.setup.findings import FIX, GOOD, NOTE, WARN, Finding
 from router.cli.setup.live import ask_target, gather, look_at
@@ -13,7 +14,6 @@ from router.config.load import LoadedConfig
 from router.config.targets import TargetPlan
 from router.connect.recipe import known_clients, load_recipe
 from router.contract.stores import SharedUnusable, StoreUnusable
-from router.screen.figures import day_and_clock, duration, plural
 from router.stores.look import PostgresLook, ValkeyLook, look_at_postgres, look_at_valkey
 from router.stores.sqlite.forwarded import look_at_waiting
 from router.telemetry import events

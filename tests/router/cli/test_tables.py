@@ -1,7 +1,7 @@
 """One writer for every table."""
 
 from router.cli.tables import write_markdown, write_table
-from router.screen.text import Style
+from router.cli.text import Style
 
 ROWS = [["codex", "12", "quick"], ["修正", "3", "a|b\x1b"]]
 

@@ -11,8 +11,8 @@ import pytest
 from router.cli import main
 from router.cli.demo import ALWAYS_DEEP, LEDGER, RUNS, TANDEM, Played
 from router.cli.demo.afternoon import AFTERNOON
+from router.cli.figures import duration
 from router.past.turns import Turn
-from router.screen.figures import duration
 from tests.tools.running import read_entries
 
 TYPED = [turn.words for conversation in AFTERNOON for turn in conversation]

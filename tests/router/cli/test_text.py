@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.screen.text import Style, clean, fit, fold, pad, style_of, width_of
+from router.cli.text import Style, clean, fit, fold, pad, style_of, width_of
 from router.telemetry.colour import RED
 
 PLAIN = Style("ascii")

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
+from router.cli.lines import Layout, short_name
+from router.cli.text import Style, width_of
 from router.contract.words import Outcome, Tier, TurnKind
 from router.past.turns import Turn
-from router.screen.lines import Layout, short_name
-from router.screen.text import Style, width_of
 
 AT = time.mktime((2026, 11, 15, 11, 23, 0, 0, 0, -1))
 SERVED = {"outcome": Outcome.SERVED, "kind": TurnKind.ASK}

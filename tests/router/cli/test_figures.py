@@ -2,7 +2,7 @@
 
 import pytest
 
-from router.screen.figures import count, day_and_clock, duration, money, plural
+from router.cli.figures import count, day_and_clock, duration, money, plural
 
 
 def test_a_time_has_at_most_five_characters(subtests):

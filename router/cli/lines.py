@@ -3,10 +3,10 @@
 import re
 from typing import NamedTuple
 
+from router.cli.figures import clock, count, day_and_clock, duration, money
+from router.cli.text import Style, clean, fit, fold, pad, width_of
 from router.contract.words import Outcome, TurnKind
 from router.past.turns import Turn
-from router.screen.figures import clock, count, day_and_clock, duration, money
-from router.screen.text import Style, clean, fit, fold, pad, width_of
 from router.telemetry.colour import DIM, RED, TIER_COLOURS
 
 _WIDE = 120

@@ -1,1 +1,0 @@
-"""Terminal output: a line for each turn, live or from the ledger."""
