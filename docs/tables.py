@@ -55,7 +55,6 @@ EXITS = {
     "check": {1: "something is to fix", 2: "`tandem serve` would refuse to start"},
     "connect --run, run": {126: "the command could not start", 127: "it was not found", "other": "the command's own"},
     "delegate --wait, jobs watch, jobs result": {1: "the job is missing or not complete"},
-    "eval": {1: "below `--min-auroc`"},
     "keys test": {1: "the key is refused"},
     "service status": {1: "it is not installed, or no router answers"},
     "status": {1: "no router answers"},
@@ -64,7 +63,7 @@ EXITS = {
 COMMON = {
     "--config": ("--config FILE", "default: `$TANDEM_CONFIG`, `./config.yaml`, usually the running router's (not for `serve`), "
                  "the user's config folder, else simulated tiers"),
-    "--url": ("--url URL", "the router to ask (default: the running one). `log`, `stats`, `why`, `wrong`, `eval`: instead of "
+    "--url": ("--url URL", "the router to ask (default: the running one). `log`, `stats`, `why`, `wrong`: instead of "
               "reading or deciding here"),
     "--key-env": ("--key-env NAME", "variable with your key for the router"),
     "--json": ("--json", "print JSON; what streams, a line per event"),
