@@ -248,7 +248,6 @@ def test_lines_are_read_with_groups_and_weights(tmp_path):
     path.write_text(
         asks + '{"text": "rename it", "label": "quick", "weight": 3}\n{"text": "go on", "label": "vague"}\n'
         '{"prompt": "fix it", "label": "long", "repo": "r", "source": "agent_session_x"}\n{"prompt": " ", "label": "long"}\n'
-        '{"says": "still red", "label": "bad"}\n{"says": "thanks", "label": "fine", "repo": "r"}\n'
     )
 
     rows = load_rows([path])
