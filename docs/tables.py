@@ -64,7 +64,7 @@ COMMON = {
     "--config": ("--config FILE", "default: `$TANDEM_CONFIG`, `./config.yaml`, usually the running router's (not for `serve`), "
                  "the user's config folder, else simulated tiers"),
     "--url": ("--url URL", "the router to ask (default: the running one). `log`, `stats`, `why`, `wrong`: instead of "
-              "reading or deciding here"),
+              "reading here"),
     "--key-env": ("--key-env NAME", "variable with your key for the router"),
     "--json": ("--json", "print JSON; what streams, a line per event"),
     "--since": ("--since WHEN", "`30m`, `2h`, `7d`, or a day: `2026-11-01` (default: all)"),

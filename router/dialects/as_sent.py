@@ -70,11 +70,6 @@ DIFFERENCES = (
     ),
     Difference(
         Side.REQUEST,
-        "a first line `tier: …` in a message is removed",
-        "it is addressed to the router",
-    ),
-    Difference(
-        Side.REQUEST,
         "reasoning that another target wrote is left out",
         "only its maker can read it; what the plan wrote comes back to it unchanged",
     ),
