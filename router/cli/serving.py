@@ -2,15 +2,12 @@
 
 import asyncio
 import contextlib
-import ctypes
 import gc
 import json
-import re
 import resource
 import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -38,7 +35,6 @@ from router.edge.http.asgi import AsgiApp
 from router.edge.server import Server
 from router.edge.server import run as run_loop
 from router.edge.tls import TlsFiles
-from router.loop.tasks import spawn
 from router.telemetry import events
 from router.wiring.build import build_house
 from router.wiring.built import Built
@@ -52,13 +48,6 @@ if TYPE_CHECKING:
 
 _COLLECT_AFTER = 2_000
 _OWN_HANDLES = 200
-PAGE_BYTES = 1 << 21
-_COLLAPSE = 25
-"""`MADV_COLLAPSE` of Linux 6.1+, which Python does not name yet."""
-_FULL = 0.8
-"""Large pages take their full size, so only nearly full spans are moved."""
-_OURS = re.compile(rb"^([0-9a-f]+)-([0-9a-f]+) rw-p \S+ \S+ 0 *(?:\[heap\])?\n(?:[A-Z].*\n)*?Rss: +(\d+) kB", re.MULTILINE)
-"""Writable anonymous memory: begin, end and resident kB."""
 QUICK_EXAMPLE = "Fix the typo in this line: retrun x"
 LONG_EXAMPLE = "Implement an expression parser with tests and docs, step by step, until everything passes"
 
@@ -164,8 +153,6 @@ class Serving:
             self._log.say(welcome(loaded, self._url))
             if sys.stderr.isatty():
                 stop_with_terminal(self._stop)
-        if not self._admission.speedups.is_plain:
-            spawn(asyncio.to_thread(use_large_pages), name="use large pages")  # nobody waits for it
         away = [say_away(file.path, found.cause) for file in built.house.state.files.values() if (found := file.failing)]
         for warning in (*loaded.warnings, *away, *warn_of_expiry(loaded), *self._leftovers):
             events.config_warned(warning=warning)
@@ -187,22 +174,6 @@ def _keep_built() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(_COLLECT_AFTER, 20, 50)
-
-
-def use_large_pages() -> None:
-    """Move our memory to large pages, if possible: requests touch more small pages than the processor's TLB holds."""
-    with contextlib.suppress(OSError, AttributeError):
-        for start, size in find_spans(Path("/proc/self/smaps").read_bytes()):
-            ctypes.CDLL(None).madvise(ctypes.c_void_p(start), ctypes.c_size_t(size), _COLLAPSE)
-
-
-def find_spans(maps: bytes) -> Iterator[tuple[int, int]]:
-    """Start and bytes."""
-    for begins, ends, used in _OURS.findall(maps):
-        start, end = int(begins, 16), int(ends, 16)
-        first, after = -(-start // PAGE_BYTES) * PAGE_BYTES, end // PAGE_BYTES * PAGE_BYTES
-        if first < after and int(used) * 1024 >= _FULL * (end - start):
-            yield first, after - first
 
 
 def open_turn_log() -> "TurnLog":

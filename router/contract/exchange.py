@@ -272,7 +272,7 @@ class Exchange(Struct, eq=False):
         return f"the request's deadline of {seconds:g} s has passed"
 
     def first_call_at(self) -> float | None:
-        """When it first waited for a second opinion, a queue or a target. Until then it is Tandem's own time."""
+        """When it first waited for a question of ours, a queue or a target. Until then it is Tandem's own time."""
         for fact in self.journal:
             if isinstance(fact, _CALLS):
                 return fact.at

@@ -141,7 +141,7 @@ class AttemptEnded(Fact, frozen=True):
 
 
 class QuestionEnded(AttemptEnded, frozen=True):
-    """A call for a second opinion. `error` is None if it was only late."""
+    """A question of our own to a target. `error` is None if it was only late."""
 
     opened_at: float
 

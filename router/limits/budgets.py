@@ -143,7 +143,7 @@ class Budgets:
 
     @contextmanager
     def hold_question(self, exchange: Exchange, target: Target, words: str, most_tokens: int) -> Iterator[bool]:
-        """Hold what a second opinion may cost until it is answered. False where there is too little: then nobody is asked."""
+        """Hold what a question of ours may cost until it is answered. False where there is too little: nobody is asked then."""
         rights, caller = self._rights_of(exchange.caller.name), exchange.caller.name
         if not rights.has_budget or target.price is None:
             yield not rights.has_budget and bool(rights.tiers)

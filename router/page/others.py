@@ -76,7 +76,7 @@ class OtherRouters:
                 yield self._elsewhere(teller), call
 
     def _elsewhere(self, teller: str) -> str:
-        """Another router's name; empty for a worker of this one, which shares the ledger."""
+        """Another router's name; empty for one of this name, which shares the ledger."""
         return name if (name := router_of(teller)) != self._messages.replica else ""
 
     def _take_wish(self, teller: str, _: FeedWanted) -> None:

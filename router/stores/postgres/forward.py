@@ -117,7 +117,7 @@ class Forwarder:
         try:
             stack.callback(FileLock(path.with_name(f"{path.name}.copy")).release)
         except StoreInUse:
-            return False  # another worker copies this file
+            return False  # another process copies this file
         except StoreUnusable:
             pass  # no lock possible: rows sent twice are ignored
         return True

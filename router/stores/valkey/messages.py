@@ -79,7 +79,7 @@ class ValkeyMessages:
         self._ticks = 0
         self._timer: asyncio.TimerHandle | None = None
         self.count, self.routers = 1, 1
-        """Processes, and routers, whose workers share a name."""
+        """Processes, and their names."""
         self.ignored: Counter[str] = Counter()
         """Ignored messages by reason: `version`, `unreadable`, `too_large`."""
         self._reported: dict[str, float] = {}

@@ -1,48 +1,21 @@
-"""What one process does around its requests: file handles and large pages. Its start, signals and end are tested as a process of `serve`."""
+"""What one process does around its requests: file handles and words. Its start, signals and end are tested as a process of `serve`."""
 
 import asyncio
-import mmap
 import os
 import re
 import resource
 import shutil
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from router.cli import serving
-from router.cli.serving import PAGE_BYTES, allow_handles, find_spans, use_large_pages, welcome
+from router.cli.serving import allow_handles, welcome
 from router.config.load import find_config, load_config
 from router.contract.keys import KeyRing
 from router.wiring.build import known_names
 from tests.conftest import SIMULATED
 from tests.tools.configs import load_text
 from tests.tools.keyed import KEYS, Callers
-
-MAPS = b"""\
-aaaac6479000-aaaac6dd4000 rw-p 00000000 00:00 0                          [heap]
-Size:               9580 kB
-Rss:                9000 kB
-Pss:                9000 kB
-ffff70000000-ffff78000000 rw-p 00000000 00:00 0
-Size:             131072 kB
-Rss:                  64 kB
-ffff78000000-ffff78233000 rw-p 00000000 00:00 0
-Size:               2252 kB
-KernelPageSize:        4 kB
-Rss:                2252 kB
-ffff7dc40000-ffff7dd40000 rw-p 00000000 00:00 0
-Size:               1024 kB
-Rss:                1024 kB
-ffff7dd50000-ffff7e550000 ---p 00000000 00:00 0
-Rss:                8192 kB
-ffff7ef70000-ffff7f270000 rw-p 00000000 103:01 12                        /jos\xe9's folder/\xe2\x80\xa8data.bin
-Rss:                3072 kB
-ffff805b0000-ffff809c9000 r-xp 00000000 103:01 9                         /usr/lib/libpython3.11.so.1.0
-Rss:                4196 kB
-"""
 
 
 @pytest.fixture
@@ -80,48 +53,6 @@ def test_a_system_that_refuses_is_no_error(limits, monkeypatch):
     monkeypatch.setattr(resource, "setrlimit", refuse)
 
     assert allow_handles(1_024, 0) == 256
-
-
-def test_only_memory_of_ours_that_fills_large_pages_is_moved():
-    assert list(find_spans(MAPS)) == [(0xAAAAC6600000, 0x600000), (0xFFFF78000000, 0x200000)]
-
-
-@pytest.mark.parametrize("maps", [b"", b"no list at all\n", b"\xff\xfe"])
-def test_what_is_no_such_list_moves_nothing(maps):
-    assert list(find_spans(maps)) == []
-
-
-def test_where_there_is_no_such_file_the_kernel_is_asked_for_nothing(monkeypatch, tmp_path):
-    asked = []
-    monkeypatch.setattr(serving.ctypes, "CDLL", asked.append)
-    monkeypatch.setattr(serving, "Path", lambda _: tmp_path / "none")
-
-    use_large_pages()
-
-    assert asked == []
-
-
-def test_a_system_without_that_call_is_left_as_it_is(monkeypatch, tmp_path):
-    (tmp_path / "smaps").write_bytes(MAPS)
-    asked = []
-    monkeypatch.setattr(serving.ctypes, "CDLL", lambda name: asked.append(name) or object())
-    monkeypatch.setattr(serving, "Path", lambda _: tmp_path / "smaps")
-
-    use_large_pages()
-
-    assert asked == [None]
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has them")
-def test_what_is_moved_stays_as_it_was():
-    memory = mmap.mmap(-1, 4 * PAGE_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    pattern = bytes(range(256)) * (len(memory) // 256)
-    memory[:] = pattern
-    assert any(size >= 3 * PAGE_BYTES for _, size in find_spans(Path("/proc/self/smaps").read_bytes()))
-
-    use_large_pages()
-
-    assert memory[:] == pattern
 
 
 @pytest.mark.parametrize("has_file", [True, False])
