@@ -104,7 +104,7 @@ def _describe(name: str, one: FileState) -> Iterator[str]:
         yield f"           cannot be read: {one.problem}"
     else:
         pages = one.pages
-        known = len(DATABASES[name])
+        known = DATABASES[name].newest
         schema = f"schema {one.schema}" if one.schema == known else f"schema {one.schema} (this Tandem writes {known})"
         whole = _size(pages.total_bytes)
         yield f"           {whole}, {_size(pages.free_bytes)} of it free; log {_size(one.log_bytes)}; {schema}"
@@ -130,7 +130,7 @@ def _as_json(found: dict[str, FileState], backups: list[CopyState]) -> JsonObjec
                 "free_bytes": one.pages.free_bytes if one.pages else None,
                 "log_bytes": one.log_bytes,
                 "schema": one.schema,
-                "newest_schema": len(DATABASES[name]),
+                "newest_schema": DATABASES[name].newest,
                 "rows": dict(one.rows),
                 "oldest_at": one.oldest,
                 "newest_at": one.newest,

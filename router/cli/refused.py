@@ -9,7 +9,7 @@ from router.contract.stores import SharedUnusable, StoreUnusable
 from router.edge.server import CannotListen
 from router.stores.sqlite.damage import StoreDamaged
 from router.stores.sqlite.lock import StoreInUse
-from router.stores.sqlite.schemas import StoreNewer
+from router.stores.sqlite.schemas import StoreNewer, StoreOlder
 
 REFUSALS = (CannotListen, CertificateUnusable, StoreUnusable)
 _ASK_SECONDS = 5.0
@@ -24,7 +24,7 @@ def explain(error: Exception, url: str = "") -> str:
         return f"{error}\n  hint: {hint}"
     if isinstance(error, StoreDamaged):
         return f"{error}\n  hint: {error.hint}\n  {command_name()} serve --no-ledger serves without it"
-    if isinstance(error, StoreNewer):
+    if isinstance(error, StoreNewer | StoreOlder):
         return f"{error}\n  {command_name()} serve --no-ledger serves without it"
     if isinstance(error, SharedUnusable | CertificateUnusable):
         return str(error)

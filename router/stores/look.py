@@ -16,8 +16,6 @@ _TRIPS = 5
 _VALKEY_SECONDS, _POSTGRES_SECONDS, _MIGRATE_SECONDS = 5.0, 10.0, 600.0
 _GONE_SECONDS = 5.0
 """Silence after which a router counts as gone."""
-_LEDGER = 3
-"""The script that creates the ledger's copy."""
 
 
 class ValkeyLook(NamedTuple):
@@ -78,7 +76,7 @@ def look_at_postgres(terms: PostgresTerms) -> PostgresLook:
         latency_ms = await time_trips(lambda: connection.fetchval("SELECT 1"))
         ahead = float(await connection.fetchval("SELECT extract(epoch FROM clock_timestamp())::float8")) - time.time()
         found = PostgresLook(version, latency_ms, ahead, *await read_schema(connection))
-        if _LEDGER not in found.migrations_applied:
+        if not found.migrations_applied:
             return found
         rows, newest = await connection.fetchrow("SELECT count(*), max(at) FROM tandem.entries")
         return found._replace(ledger_rows=rows, ledger_newest_at=newest)

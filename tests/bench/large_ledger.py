@@ -1,7 +1,7 @@
-"""A ledger of a million rows: how long each question of the page and the commands takes, and what its indexes cost the writer.
+"""A ledger of a million rows: how long each question of the page and the commands takes, and a batch of the writer.
 
-`python -m tests.bench.large_ledger` writes such a file in a new folder, migrates it, adds up its hours and turns as a router
-does in the background, and prints the figures, in CPU time. `--file` keeps it for another run, `--rows` makes it smaller. The
+`python -m tests.bench.large_ledger` writes such a file in a new folder, adds up its hours and turns as a router does in the
+background, and prints the figures, in CPU time. `--file` keeps it for another run, `--rows` makes it smaller. The
 same rows come out of the same seed.
 """
 
@@ -30,8 +30,6 @@ from router.stores.sqlite.past import SqliteEntryReader
 from router.stores.sqlite.schemas import LEDGER
 from router.stores.sqlite.turn_worth import settle_turns
 
-BEFORE_INDEXES = 5
-"""The schema before the page's indexes."""
 DAYS = 31
 WEIGHTS = LearnedConfig().fingerprint
 """Those that are shipped, so that `tandem tune` decides every turn of such a ledger again."""
@@ -79,9 +77,8 @@ def make_rows(count: int, now: float, seed: int = 7, callers: int = 10) -> Itera
 
 
 def write_large(path: Path, rows: int) -> Path:
-    """A file of the schema before the indexes."""
     create_private(path)
-    prepare(path, LEDGER[:BEFORE_INDEXES])
+    prepare(path, LEDGER)
     with contextlib.closing(connect(path)) as database:
         database.execute("PRAGMA synchronous = OFF")
         database.execute("BEGIN")
@@ -153,48 +150,37 @@ def settle_all(path: Path) -> float:
     return time.process_time() - began
 
 
-def time_writes(files: list[Path], batches: int = 200, rows: int = 50) -> list[float]:
-    """The median ms of a batch in each file, written as the router writes. They take turns."""
+def time_writes(path: Path, batches: int = 200, rows: int = 50) -> float:
+    """The median ms of a batch, written as the router writes."""
     made = list(make_rows(batches * rows, time.time(), seed=8))
-    took: list[list[float]] = [[] for _ in files]
-    with contextlib.ExitStack() as stack:
-        databases = [stack.enter_context(contextlib.closing(connect(file))) for file in files]
-        for database in databases:
-            database.execute("PRAGMA synchronous = FULL")
+    took: list[float] = []
+    with contextlib.closing(connect(path)) as database:
+        database.execute("PRAGMA synchronous = FULL")
         for batch in range(batches):
             part = [(f"{row[0]}_w", *row[1:]) for row in made[batch * rows : (batch + 1) * rows]]
-            for database, times in zip(databases, took, strict=True):
-                began = time.perf_counter()
-                database.execute("BEGIN IMMEDIATE")
-                database.executemany(INSERT, part)
-                database.execute("COMMIT")
-                times.append((time.perf_counter() - began) * 1_000)
-    return [statistics.median(times) for times in took]
+            began = time.perf_counter()
+            database.execute("BEGIN IMMEDIATE")
+            database.executemany(INSERT, part)
+            database.execute("COMMIT")
+            took.append((time.perf_counter() - began) * 1_000)
+    return statistics.median(took)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=1_000_000)
-    parser.add_argument("--file", type=Path, help="use this file, of the schema before the indexes, or write it")
+    parser.add_argument("--file", type=Path, help="use this file, or write it")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        plain = options.file or Path(folder, "plain.db")
-        if not plain.exists():
-            write_large(plain, options.rows)
-        indexed = Path(shutil.copy(plain, Path(folder, "indexed.db")))
-        before, began = indexed.stat().st_size, time.perf_counter()
-        prepare(indexed, LEDGER)
-        with contextlib.closing(connect(indexed)) as database:
-            database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        grown = indexed.stat().st_size - before
-        print(f"migrated in {time.perf_counter() - began:.1f} s with its copy; {before / 1e6:.0f} MB + {grown / 1e6:.0f} MB")
-        print(f"added up its hours and turns in {settle_all(indexed):.1f} s of CPU")
-        for name, question in list_questions(indexed).items():
+        file = options.file or Path(folder, "written.db")
+        if not file.exists():
+            write_large(file, options.rows)
+        path = Path(shutil.copy(file, Path(folder, "large.db")))
+        print(f"added up its hours and turns in {settle_all(path):.1f} s of CPU; {path.stat().st_size / 1e6:.0f} MB")
+        for name, question in list_questions(path).items():
             first, median, note = time_question(question)
             print(f"{name:34} first {first:7.1f} ms  median {median:7.1f} ms  {note}")
-        writable = Path(shutil.copy(plain, Path(folder, "writable.db")))
-        without, with_indexes = time_writes([writable, indexed])
-        print(f"a batch of 50 rows: {without:.2f} ms without the indexes, {with_indexes:.2f} ms with them")
+        print(f"a batch of 50 rows: {time_writes(path):.2f} ms")
 
 
 if __name__ == "__main__":

@@ -16,10 +16,11 @@ from router.contract.words import Operation, Outcome
 from router.house import House
 from router.settle.entry import write_entry
 from router.stores.recent import row_of
+from router.stores.sqlite import migrate
 from router.stores.sqlite.files import connect, create_private
 from router.stores.sqlite.migrate import prepare
 from router.stores.sqlite.rows import transaction
-from router.stores.sqlite.schemas import LEDGER
+from router.stores.sqlite.schemas import LEDGER, Migrations
 from tests.tools.exchanges import Told
 from tests.tools.kept import make_entry
 
@@ -29,13 +30,15 @@ _NAMES = (*COLUMNS, "decision", "attempts", "prompt_text", "answer_text")
 _PLAIN = make_entry(at=1_000.0, output_tokens=100, decision='{"decided_by":"estimate"}', attempts="[]")
 
 
-def write_ledger(path: Path, *entries: Entry | dict, version: int = len(LEDGER)) -> Path:
-    """Write these rows, in the schema of some version.
+def write_ledger(path: Path, *entries: Entry | dict, migrations: Migrations = LEDGER) -> Path:
+    """Write these rows, in the schema of LEDGER or of its beginning.
 
     Of a row that is given as columns, with whatever is in them, the rest is as of a served ask; ids are req_1, req_2, and so on.
     """
     create_private(path)
-    prepare(path, LEDGER[:version])
+    prepare(path, migrations)
+    with contextlib.closing(connect(path)) as database:
+        migrate._add_columns(database)
     with contextlib.closing(connect(path)) as database, transaction(database):
         there = {name for (name,) in database.execute("SELECT name FROM pragma_table_info('entries')")}
         names = [name for name in _NAMES if name in there]

@@ -278,7 +278,7 @@ def _look_at_migration(about: str, path: Path, migrations: Migrations) -> Findin
         return Finding(
             about, FIX, f"{path}: {say_room(needed, free)}", f"{hint}; until then the router serves without this file"
         )
-    text = f"{path}: the next start migrates it from schema {before} to {len(migrations)}"
+    text = f"{path}: the next start migrates it from schema {before} to {migrations.newest}"
     kept = f"It keeps the file as it is now in {path.name}.before-{before + 1}, and needs {-(-needed // 1_000_000)} MB"
     return Finding(about, NOTE, f"{text}. {kept}")
 

@@ -18,12 +18,10 @@ LIMIT_SECONDS = 5.0
 _LOCK = 0x74616E64
 """Held while a router creates or migrates the tables."""
 _TABLES = "SELECT relname FROM pg_class WHERE relnamespace = to_regnamespace('tandem') AND relkind IN ('r', 'p', 'v', 'm', 'f')"
-_FIRST = 1
-"""The script that created everything before scripts were listed."""
 
 
 class SchemaUnusable(SharedUnusable):
-    """The database is reachable, but a newer Tandem's or another program's."""
+    """The database is reachable, but of a Tandem that is newer or from before 0.4.0, or of another program."""
 
 
 class Schema(NamedTuple):
@@ -81,14 +79,16 @@ async def _read_applied(connection: Any) -> set[int]:
     if [name for (name,) in await connection.fetch(columns)] != ["number"]:
         first = min(tables)
         raise SchemaUnusable(f'the schema "tandem" of the database belongs to another program (unexpected table "{first}")')
-    needed, newest = int(await connection.fetchval("SELECT number FROM tandem.version") or 0), max(read_migrations())
-    if needed > newest:
-        raise SchemaUnusable(f"the database was written by a newer Tandem (schema {needed} > {newest})")
+    needed, scripts = int(await connection.fetchval("SELECT number FROM tandem.version") or 0), read_migrations()
+    if needed > max(scripts):
+        raise SchemaUnusable(f"the database was written by a newer Tandem (schema {needed} > {max(scripts)})")
     if needed and "jobs" not in tables:
         raise SchemaUnusable('the schema "tandem" of the database is not complete (table "jobs" is missing)')
-    applied = {_FIRST} if needed else set()
-    if "migrated" in tables:
-        applied |= {number for (number,) in await connection.fetch("SELECT number FROM tandem.migrated")}
+    listed = await connection.fetch("SELECT number FROM tandem.migrated") if "migrated" in tables else ()
+    applied = {number for (number,) in listed}
+    if needed and min(scripts) not in applied:
+        what_to_do = 'rename the schema "tandem", and new tables are made'
+        raise SchemaUnusable(f"the database was written by a Tandem before 0.4.0\n  hint: {what_to_do}")
     return applied
 
 
@@ -98,4 +98,4 @@ async def _begin(connection: Any) -> None:
     if await connection.fetchval("SELECT to_regnamespace('tandem')") is None:  # made in advance, it needs no right to create
         await connection.execute("CREATE SCHEMA tandem")
     await connection.execute("CREATE TABLE tandem.version (number INTEGER NOT NULL)")
-    await connection.execute("INSERT INTO tandem.version VALUES ($1)", _FIRST)
+    await connection.execute("INSERT INTO tandem.version VALUES ($1)", min(read_migrations()))

@@ -175,7 +175,7 @@ class MemoryJobs(SqlJobs):
         super().__init__(clock)
         self._keep_seconds, self._lock = keep_seconds, threading.Lock()
         self._database = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-        for script in JOBS:
+        for script in JOBS.scripts:
             self._database.executescript(script)
         page_bytes = int(self._database.execute("PRAGMA page_size").fetchone()[0])
         self._database.execute(f"PRAGMA max_page_count = {max_bytes // page_bytes}")

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from router.contract.entry import COLUMNS, column_types
 from router.contract.stores import StoreUnusable
-from router.stores.sqlite.compact import MAPPED, rewrite_older
+from router.stores.sqlite.compact import MAPPED
 from router.stores.sqlite.damage import StoreDamaged, find_damage_at_start, read_damage
 from router.stores.sqlite.files import (
     WRITE_SECONDS,
@@ -70,7 +70,8 @@ class Migrated(NamedTuple):
 def prepare(path: Path, migrations: Migrations) -> Migrated | None:
     """Migrate a file; returns what was done to one with content.
 
-    Raises `StoreUnusable`, leaving the file unchanged, for a newer Tandem's or another program's file, or a failed migration.
+    Raises `StoreUnusable`, leaving the file unchanged, for one of a Tandem that is newer or from before 0.4.0 or of another
+    program, or a failed migration.
     """
     with _explained(path), contextlib.closing(connect(path)) as database:
         before = _check_ours(database, path, migrations)
@@ -79,11 +80,10 @@ def prepare(path: Path, migrations: Migrations) -> Migrated | None:
         database.execute("PRAGMA journal_mode = WAL")
         database.execute(f"PRAGMA busy_timeout = {int(_OTHERS_SECONDS * 1_000)}")
         migrated = _settle_copy(database, path)
-        if before < len(migrations):
+        if before < migrations.newest:
             migrated = _migrate(database, path, migrations) or migrated
         if migrations is LEDGER:
             _add_columns(database)
-        rewrite_older(database, path)
         return migrated
 
 
@@ -153,26 +153,25 @@ def foresee(path: Path, migrations: Migrations) -> tuple[int, int] | None:
     try:
         with contextlib.closing(connect_to_read(path)) as database:
             before = read_version(database)
-            is_due = before < len(migrations) and read_tables(database)
+            is_due = migrations.oldest <= before < migrations.newest
             return (before, foresee_room(database, before, migrations)) if is_due else None
     except (sqlite3.Error, OSError):
         return None
 
 
 def _check_ours(database: sqlite3.Connection, path: Path, migrations: Migrations) -> int:
-    """Refuse a file of a newer Tandem or another program.
+    """Refuse a file of a Tandem that is newer or from before 0.4.0, or of another program.
 
     Another program may use our table names or `user_version`. Our tables begin with our columns, as later versions append
-    theirs. A file without a version may hold only our tables; in others, owners may have added some.
+    theirs. A file without a version may hold none; in others, owners may have added some.
     """
     before = check_version(database, path, migrations)
-    found, ours = read_tables(database), tables_of(migrations[: max(before, 1)])
+    found, ours = read_tables(database), tables_of(migrations.up_to(before))
     found.pop(UPKEEP, None)
     leading = {name: columns[:_LEADING] for name, columns in ours.items()}
     foreign = [name for name, first in leading.items() if name in found and found[name][: len(first)] != first]
     if before == 0:
-        known = tables_of(migrations)
-        foreign += [name for name in found if name not in known]
+        foreign += found
     if foreign:
         raise StoreUnusable(f'{path.name} is not a Tandem database (unexpected table "{foreign[0]}")')
     if found and found.keys().isdisjoint(ours):
@@ -186,16 +185,16 @@ def _migrate(database: sqlite3.Connection, path: Path, migrations: Migrations) -
     try:
         with transaction(database):
             before, begins = read_version(database), page_bytes(database)
-            if before >= len(migrations):
+            if before >= migrations.newest:
                 return None  # another process was faster
             if has_content := bool(read_tables(database)):
                 _foresee_room(path, before, migrations)
                 if damage := read_damage(database):
                     raise StoreDamaged(path, damage)  # a copy of it would replace a sound one
-                _copy(path, before, len(migrations))
-            for statement in itertools.chain.from_iterable(map(_split, migrations[before:])):
+                _copy(path, before, migrations.newest)
+            for statement in itertools.chain.from_iterable(map(_split, migrations.after(before))):
                 database.execute(statement)
-            database.execute(f"PRAGMA user_version = {len(migrations)}")
+            database.execute(f"PRAGMA user_version = {migrations.newest}")
             if has_content:
                 _check_room(path, path.resolve().parent, page_bytes(database) - begins + _UNWRITTEN_BYTES)
     finally:

@@ -45,7 +45,7 @@ def _page_size(database: sqlite3.Connection) -> int:
 
 
 def _migrate_sample(database: sqlite3.Connection, before: int, migrations: Migrations, limit: int) -> _Sampled:
-    ours = tables_of(migrations[: max(before, 1)])
+    ours = tables_of(migrations.up_to(before))
     made = database.execute("SELECT type, name, tbl_name, sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall()
     made = [one for one in made if one[2] in ours]
     rows, share = 0, 1.0
@@ -60,7 +60,7 @@ def _migrate_sample(database: sqlite3.Connection, before: int, migrations: Migra
             if kind != "table":
                 sample.execute(script)
         begins, changes = page_bytes(sample), sample.total_changes
-        for script in migrations[before:]:
+        for script in migrations.after(before):
             sample.executescript(script)
         return _Sampled(begins, page_bytes(sample) - begins, rows, sample.total_changes - changes, share)
 

@@ -7,18 +7,38 @@ import sqlite3
 from importlib import resources
 from pathlib import Path
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from router.contract.stores import StoreUnusable
 
-Migrations = tuple[str, ...]
-"""Scripts of one kind of file: the n-th makes version n."""
 _NO_COPIES = ("-wal", "-shm", "-journal", ".part")
 """Suffixes of unfinished copies and of open copies' side files."""
+
+
+class Migrations(Struct, frozen=True):
+    """Scripts of one kind of file: the first makes a new file of version `oldest`, each other one the next version."""
+
+    oldest: int
+    scripts: tuple[str, ...]
+
+    @property
+    def newest(self) -> int:
+        return self.oldest + len(self.scripts) - 1
+
+    def after(self, version: int) -> tuple[str, ...]:
+        """What a file of this version lacks: all of it for a new one, of version 0."""
+        return self.scripts[max(version - self.oldest + 1, 0) :]
+
+    def up_to(self, version: int) -> "Migrations":
+        return replace(self, scripts=self.scripts[: max(version - self.oldest + 1, 0)])
 
 
 def read_migrations(kind: str) -> Migrations:
     folder = resources.files("router.stores.sqlite") / "migrations" / kind
     found = sorted((item for item in folder.iterdir() if item.name.endswith(".sql")), key=lambda item: item.name)
-    return tuple(item.read_text(encoding="utf-8") for item in found)
+    oldest = int(found[0].name.removesuffix(".sql"))
+    return Migrations(oldest, tuple(item.read_text(encoding="utf-8") for item in found))
 
 
 LEDGER = read_migrations("ledger")
@@ -30,8 +50,8 @@ JOBS = read_migrations("jobs")
 class StoreNewer(StoreUnusable):
     """`copy` is the copy from before the upgrade, if any."""
 
-    def __init__(self, path: Path, version: int, known: int) -> None:
-        super().__init__(f"{path.name} was written by a newer Tandem (schema {version} > {known})")
+    def __init__(self, path: Path, version: int, known: Migrations) -> None:
+        super().__init__(f"{path.name} was written by a newer Tandem (schema {version} > {known.newest})")
         self.path, self.copy = path, _find_older(path, known)
 
     def __str__(self) -> str:
@@ -56,10 +76,24 @@ class StoreNewer(StoreUnusable):
         return f"{use}\n  {' && '.join(steps)}"
 
 
+class StoreOlder(StoreUnusable):
+    def __init__(self, path: Path, version: int, known: Migrations) -> None:
+        super().__init__(f"{path.name} was written by a Tandem before 0.4.0 (schema {version} < {known.oldest})")
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}\n  hint: move it away, and a new one is begun"
+
+    @property
+    def for_callers(self) -> str:
+        return super().__str__()
+
+
 def check_version(database: sqlite3.Connection, path: Path, migrations: Migrations) -> int:
-    """The version of a file. Raises `StoreNewer`."""
-    if (version := read_version(database)) > len(migrations):
-        raise StoreNewer(path, version, len(migrations))
+    """The version of a file; 0 for a new one. Raises `StoreNewer` and `StoreOlder`."""
+    if (version := read_version(database)) > migrations.newest:
+        raise StoreNewer(path, version, migrations)
+    if 0 < version < migrations.oldest and not read_tables(database).keys().isdisjoint(tables_of(migrations)):
+        raise StoreOlder(path, version, migrations)
     return version
 
 
@@ -69,7 +103,7 @@ def read_version(database: sqlite3.Connection) -> int:
 
 def tables_of(migrations: Migrations) -> dict[str, tuple[str, ...]]:
     with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as database:
-        for script in migrations:
+        for script in migrations.scripts:
             database.executescript(script)
         return read_tables(database)
 
@@ -95,7 +129,8 @@ def version_of(file: Path) -> int | None:
         return None
 
 
-def _find_older(path: Path, known: int) -> Path | None:
+def _find_older(path: Path, known: Migrations) -> Path | None:
     """Of the copies that fit, the one of the latest schema."""
-    versions = {copy: version for copy in find_copies(path) if (version := version_of(copy)) is not None and version <= known}
-    return max(versions, key=versions.__getitem__, default=None)
+    versions = {copy: version_of(copy) or 0 for copy in find_copies(path)}
+    fitting = (copy for copy, version in versions.items() if known.oldest <= version <= known.newest)
+    return max(fitting, key=versions.__getitem__, default=None)

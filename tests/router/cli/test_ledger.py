@@ -47,7 +47,7 @@ def test_status_shows_size_log_schema_rows_ages_and_copies(ledger, home, capsys)
 
     shown = capsys.readouterr().out
     assert str(ledger) in shown
-    assert f"MB of it free; log 0 bytes; schema {len(LEDGER)}" in shown
+    assert f"MB of it free; log 0 bytes; schema {LEDGER.newest}" in shown
     assert "2 entries, from 1970-01-11" in shown
     assert "to 1970-01-13" in shown
     assert "copy test.db.before-3: 2.0 MB" in shown
@@ -66,8 +66,8 @@ def test_status_as_json_has_the_figures(ledger, home, capsys):
     }
     assert figures == {
         "store": "ledger",
-        "schema": len(LEDGER),
-        "newest_schema": len(LEDGER),
+        "schema": LEDGER.newest,
+        "newest_schema": LEDGER.newest,
         "oldest_at": 10 * DAY,
         "newest_at": 12 * DAY,
         "in_use": True,
@@ -104,7 +104,7 @@ def test_status_and_backup_of_a_log_on_a_read_only_file_system_say_what_can_be_r
 
     hint = "hint: its newest rows are in test.db-wal, and the folder is read-only: copy both files to another folder"
     assert (done.returncode, done.stderr) == (1, "")
-    assert f"schema {len(LEDGER)}" in done.stdout
+    assert f"schema {LEDGER.newest}" in done.stdout
     assert "1 entries, from 1970-01-11" in done.stdout
     assert "that is without its log, which cannot be read: unable to open database file" in done.stdout
     assert hint in done.stdout

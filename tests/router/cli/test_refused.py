@@ -19,7 +19,7 @@ def write_ledger(*statements: str):
     def write(here: Path) -> None:
         database = sqlite3.connect(here / "test.db")
         for statement in statements:
-            database.execute(statement)
+            database.executescript(statement)
         database.commit()
         database.close()
 
@@ -52,6 +52,7 @@ BROKEN = {
     "a ledger that is no database": (SIMULATED, lambda here: (here / "test.db").write_text("no database at all " * 100)),
     "a ledger of another program": (SIMULATED, write_ledger("CREATE TABLE bicycles (wheels)")),
     "a ledger of a newer Tandem": (SIMULATED, write_ledger("PRAGMA user_version = 999")),
+    "a ledger from before the first release": (SIMULATED, write_ledger("CREATE TABLE entries (id); PRAGMA user_version = 9")),
     "a ledger in use": (SIMULATED, lock_ledger),
     "a store of another program": (
         SIMULATED + "store: {path: test.db}\nledger: {path: null}\n",

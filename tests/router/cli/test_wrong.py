@@ -70,17 +70,15 @@ def test_a_turn_that_nobody_served_needs_to_be_told_its_tier(here, capsys):
     assert read_marks(here) == [("req_2", "deep")]
 
 
-def test_a_ledger_that_an_older_tandem_began_can_be_marked_and_is_said_to_be_migrated(here, capsys):
-    with closing(sqlite3.connect(here / "test.db")) as database, database:
-        database.executescript(
-            "".join(f"ALTER TABLE entries DROP COLUMN {name};" for name in ("key", "job", "replica", "worker"))
-            + "DROP TABLE misjudged; DROP TABLE forwarded; PRAGMA user_version = 1"
-        )
+def test_a_ledger_that_an_older_tandem_wrote_can_be_marked_and_is_said_to_be_migrated(folder, capsys):
+    (folder / "config.yaml").write_text(SIMULATED)
+    write_ledger(folder / "test.db", {"id": "req_2"}, migrations=LEDGER.up_to(LEDGER.oldest))
 
     assert main(["wrong"]) == 0
-    assert read_marks(here) == [("req_2", "deep")]
+    assert read_marks(folder) == [("req_2", "deep")]
     assert (
-        f"test.db was migrated to schema {len(LEDGER)}: the older file is kept as test.db.before-2" in capsys.readouterr().err
+        f"test.db was migrated to schema {LEDGER.newest}: the older file is kept as test.db.before-14"
+        in capsys.readouterr().err
     )
     assert main(["wrong"]) == 0
     assert "migrated" not in capsys.readouterr().err

@@ -23,7 +23,7 @@ def test_a_field_says_the_type_of_its_column_and_whether_it_may_be_null():
 
 def test_the_ledgers_scripts_make_columns_of_these_types():
     with closing(connect(":memory:")) as database:
-        for script in LEDGER:
+        for script in LEDGER.scripts:
             database.executescript(script)
         made = {name: (kind, not needed) for _, name, kind, needed, *_ in database.execute("PRAGMA table_info(entries)")}
 

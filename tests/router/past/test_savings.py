@@ -180,34 +180,6 @@ def test_a_clock_that_was_set_back_leaves_turns_whole(tmp_path):
     assert add_up(reader, BEGAN - 1).as_json()["calls"] == 1
 
 
-OLD = {
-    "tier": "fast",
-    "decided_by": "estimate",
-    "estimates": {
-        "fast": {"seconds": 14.0, "redo_seconds": 10.0, "money_usd": 0.035},
-        "deep": {"seconds": 20.0, "redo_seconds": 0.0, "money_usd": 0.05},
-    },
-}
-
-
-def test_rows_of_older_versions_are_compared_without_the_redo_in_their_estimate(tmp_path):
-    reader = SqliteEntryReader(
-        write_ledger(tmp_path / "test.db", row("a1", "fast", 0, 2.0, 0.01, score=0.5, decision=json.dumps(OLD)))
-    )
-
-    assert add_up(reader, 0.0).as_json()["all_deep"] == {"seconds": 10.0, "usd": 0.05}
-
-
-@pytest.mark.parametrize("version", [5, 9])
-def test_a_ledger_of_an_older_schema_with_rows_of_every_outcome_is_added_up(tmp_path, version):
-    rows = (row(f"{outcome}", "fast", 0, 2.0, 0.01, outcome=outcome) for outcome in Outcome)
-    reader = SqliteEntryReader(write_ledger(tmp_path / "test.db", *rows, version=version))
-
-    found = add_up(reader, 0.0).as_json()
-
-    assert (found["turns"], found["failed"], found["left_out"]["refused"], found["calls"]) == (4, 1, 1, len(Outcome) - 1)
-
-
 @pytest.mark.parametrize(
     "odd",
     [

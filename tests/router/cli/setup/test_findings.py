@@ -7,6 +7,7 @@ from contextlib import closing
 from types import SimpleNamespace
 
 import pytest
+from msgspec.structs import replace
 
 from router.cli.routers import note_router, record_of
 from router.cli.setup import findings
@@ -26,7 +27,7 @@ from router.cli.setup.findings import (
 from router.config.load import load_config
 from router.stores.folders import make_folders
 from router.stores.sqlite.migrate import prepare
-from router.stores.sqlite.schemas import JOBS, LEDGER, RESPONSES
+from router.stores.sqlite.schemas import LEDGER
 from router.wiring.build import known_names
 from tests.conftest import SIMULATED
 from tests.tools.certificates import LEAF, TLS, write_pair
@@ -53,9 +54,12 @@ def look_at_ledger(tmp_path, name="t.db", **more) -> Finding:
     return look_at_files(load_text(SIMULATED.replace("test.db", name), tmp_path), **more)[0]
 
 
-def write_old(path, migrations=LEDGER) -> None:
+COPY = f"before-{LEDGER.oldest + 1}"
+
+
+def write_old(path) -> None:
     with closing(sqlite3.connect(path)) as database:
-        database.executescript(migrations[0] + "PRAGMA user_version = 1;")
+        database.executescript(f"{LEDGER.scripts[0]} PRAGMA user_version = {LEDGER.oldest};")
 
 
 def test_a_ledger_that_can_be_written_is_good_whether_it_is_there_or_not(tmp_path):
@@ -105,7 +109,8 @@ def test_a_disk_that_is_nearly_full_is_told(tmp_path, monkeypatch, free, state):
         (
             10 << 30,
             "note",
-            "the next start migrates it from schema 1 to {}. It keeps the file as it is now in {}.before-2, and needs 6 MB",
+            f"the next start migrates it from schema {LEDGER.oldest} to {LEDGER.newest}. It keeps the file as it is now in t.db.{COPY},"
+            " and needs 6 MB",
         ),
         (500_000, "fix", "which needs 6 MB; 0 MB are free"),
     ],
@@ -113,29 +118,25 @@ def test_a_disk_that_is_nearly_full_is_told(tmp_path, monkeypatch, free, state):
 def test_migrations_that_the_next_start_will_make_are_announced_with_the_room_that_they_need(
     tmp_path, monkeypatch, free, state, said
 ):
-    files = {"ledger": ("t.db", LEDGER), "jobs": ("jobs.db", JOBS), "store": ("r.db", RESPONSES)}
-    for name, migrations in files.values():
-        write_old(tmp_path / name, migrations)
+    write_old(tmp_path / "t.db")
     monkeypatch.setattr(findings.shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
 
-    found = look_at_files(load_text(SIMULATED.replace("test.db", "t.db") + "store: {path: r.db}\n", tmp_path))
+    found = look_at_ledger(tmp_path)
 
-    assert {one.about: one.state for one in found} == dict.fromkeys(files, state)
-    for one in found:
-        name, migrations = files[one.about]
-        assert one.text.startswith(f"{tmp_path / name}: ")
-        assert said.format(len(migrations), name) in one.text
+    assert found.state == state
+    assert found.text.startswith(f"{tmp_path / 't.db'}: ")
+    assert said in found.text
 
 
 def test_a_file_of_a_newer_tandem_is_refused_with_the_copy_that_this_one_can_use(tmp_path):
     write_old(tmp_path / "t.db")
-    prepare(tmp_path / "t.db", (*LEDGER, "CREATE TABLE later (x);"))
+    prepare(tmp_path / "t.db", replace(LEDGER, scripts=(*LEDGER.scripts, "CREATE TABLE later (x);")))
 
     found = look_at_ledger(tmp_path)
 
     assert (found.state, found.is_refusal) == ("fix", True)
-    assert found.text == f"t.db was written by a newer Tandem (schema {len(LEDGER) + 1} > {len(LEDGER)})"
-    assert f"mv {tmp_path / 't.db.before-2'} {tmp_path / 't.db'}" in found.hint
+    assert found.text == f"t.db was written by a newer Tandem (schema {LEDGER.newest + 1} > {LEDGER.newest})"
+    assert f"mv {tmp_path / 't.db'}.{COPY} {tmp_path / 't.db'}" in found.hint
     assert "serve --no-ledger" in found.hint
 
 

@@ -91,7 +91,7 @@ def test_a_damaged_file_is_neither_opened_for_writing_nor_left_locked(tmp_path):
 def test_a_damaged_file_is_not_migrated_and_no_copy_of_it_is_made(tmp_path):
     path = tmp_path / "a.db"
     path.touch()
-    prepare(path, LEDGER[:1])
+    prepare(path, LEDGER.up_to(LEDGER.oldest))
     with contextlib.closing(sqlite3.connect(path)) as database, database:
         database.execute("CREATE TABLE more (at, text)")
         database.executemany("INSERT INTO more VALUES (?, ?)", [(number, "x" * 500) for number in range(200)])

@@ -102,12 +102,12 @@ def test_an_owner_that_cannot_be_read_is_unknown(tmp_path, content):
 
 async def test_a_second_writer_is_refused_before_it_touches_the_file_and_served_once_the_first_has_closed(tmp_path):
     path = tmp_path / "a.db"
-    first = SqliteWriter(path, LEDGER[:1], on_failure=print)
+    first = SqliteWriter(path, LEDGER.up_to(LEDGER.oldest), on_failure=print)
     first.attach("one", lambda _: False)
 
     with pytest.raises(StoreInUse):
         SqliteWriter(path, LEDGER, on_failure=print)
-    assert await first.run(lambda database: database.execute("PRAGMA user_version").fetchone()) == (1,)
+    assert await first.run(lambda database: database.execute("PRAGMA user_version").fetchone()) == (LEDGER.oldest,)
 
     await first.detach("one")
     second = SqliteWriter(path, LEDGER, on_failure=print)

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from msgspec.structs import replace
 
 from router.contract.caller import LOCAL
 from router.contract.stores import StoreUnusable
@@ -19,27 +20,31 @@ from router.past.worth import fold
 from router.stores.sqlite.entries import SqliteEntries
 from router.stores.sqlite.files import StoreUnwritable, create_private
 from router.stores.sqlite.migrate import Migrated, forget_copies, prepare
-from router.stores.sqlite.schemas import LEDGER, RESPONSES, StoreNewer
+from router.stores.sqlite.schemas import JOBS, LEDGER, RESPONSES, Migrations, StoreNewer, StoreOlder
 from router.stores.sqlite.sessions import SqliteSessions
 from router.stores.sqlite.writer import SqliteWriter
 from router.telemetry.events import set_up_logging
 from tests.tools.sessions import save
 
-# As the first Tandem made it, with few of its columns; the second came later, under the same version.
-OLD = """
-CREATE TABLE IF NOT EXISTS entries (
-    sequence INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, at REAL NOT NULL, caller TEXT NOT NULL, decision TEXT,
-    session TEXT, tier TEXT, target TEXT, outcome TEXT, ttft_ms REAL, tokens_per_second REAL
-);
-CREATE TABLE IF NOT EXISTS sessions (key TEXT PRIMARY KEY, at REAL NOT NULL, state BLOB NOT NULL) WITHOUT ROWID;
-INSERT INTO entries (id, at, caller, decision) VALUES ('req_old', 1.0, 'local', '{}');
+# A ledger as 0.4.0 finds it after an upgrade from before its last script.
+OLD = f"""
+{LEDGER.scripts[0]}
+INSERT INTO entries (id, at, caller, dialect, model, streaming, outcome, status, attempts, overhead_ms, duration_ms)
+    VALUES ('req_old', 1.0, 'local', 'chat', 'auto', 0, 'SERVED', 200, '[]', 0.1, 2.0);
 INSERT INTO sessions (key, at, state) VALUES ('key', 1e12, x'01');
-"""
-OLD_MARKS = """
-CREATE TABLE IF NOT EXISTS misjudged (request_id TEXT PRIMARY KEY, at REAL NOT NULL, should_be TEXT NOT NULL) WITHOUT ROWID;
 INSERT INTO misjudged (request_id, at, should_be) VALUES ('req_old', 1.0, 'deep');
 """
-TWO = ("CREATE TABLE a (x);", "ALTER TABLE a ADD COLUMN y;")
+COPY = f"tandem.db.before-{LEDGER.oldest + 1}"
+ONE = "CREATE TABLE a (x);"
+TWO = Migrations(1, (ONE, "ALTER TABLE a ADD COLUMN y;"))
+
+
+def extend(migrations: Migrations, *scripts: str) -> Migrations:
+    return replace(migrations, scripts=(*migrations.scripts, *scripts))
+
+
+def write_old_ledger(path: Path, *scripts: str) -> Path:
+    return write_old(path, OLD, *scripts, version=LEDGER.oldest)
 
 
 def write_old(path: Path, *scripts: str, version: int = 1) -> Path:
@@ -69,7 +74,7 @@ def test_a_new_file_gets_every_migration_and_no_copy(tmp_path):
 
     assert prepare(tmp_path / "a.db", LEDGER) is None
 
-    assert version_of(tmp_path / "a.db") == len(LEDGER)
+    assert version_of(tmp_path / "a.db") == LEDGER.newest
     assert {"entries", "sessions", "misjudged"} <= {
         name for (name,) in ask(tmp_path / "a.db", "SELECT name FROM sqlite_master")
     }
@@ -77,43 +82,35 @@ def test_a_new_file_gets_every_migration_and_no_copy(tmp_path):
     assert prepare(tmp_path / "a.db", LEDGER) is None
 
 
-@pytest.mark.parametrize("marks", [[], [OLD_MARKS]], ids=["without marks", "with marks"])
-def test_a_ledger_of_the_first_version_keeps_its_rows_and_a_copy_of_it_stays(tmp_path, marks):
-    path = write_old(tmp_path / "tandem.db", OLD, *marks)
+def test_an_older_ledger_keeps_its_rows_and_a_copy_of_it_stays(tmp_path):
+    path = write_old_ledger(tmp_path / "tandem.db")
 
     done = prepare(path, LEDGER)
 
-    copy = tmp_path / "tandem.db.before-2"
-    assert done == Migrated("tandem.db", 1, len(LEDGER), copy)
-    assert version_of(path) == len(LEDGER)
+    copy = tmp_path / COPY
+    assert done == Migrated("tandem.db", LEDGER.oldest, LEDGER.newest, copy)
+    assert version_of(path) == LEDGER.newest
     assert ask(path, "SELECT id, caller FROM entries") == [("req_old", "local")]
     assert ask(path, "SELECT key, state FROM sessions") == [("key", b"\x01")]
-    assert ask(path, "SELECT request_id, should_be FROM misjudged") == ([("req_old", "deep")] if marks else [])
+    assert ask(path, "SELECT request_id, should_be FROM misjudged") == [("req_old", "deep")]
     assert copy.stat().st_mode & 0o777 == 0o600
-    assert (version_of(copy), ask(copy, "SELECT id FROM entries")) == (1, [("req_old",)])
-    assert files_in(tmp_path) == {"tandem.db", "tandem.db.before-2"}
+    assert (version_of(copy), ask(copy, "SELECT id FROM entries")) == (LEDGER.oldest, [("req_old",)])
+    assert files_in(tmp_path) == {"tandem.db", COPY}
 
 
 async def test_a_store_opens_an_old_ledger_and_says_that_it_was_migrated(tmp_path, listen):
-    path, read = write_old(tmp_path / "tandem.db", OLD), listen()
+    path, read = write_old_ledger(tmp_path / "tandem.db"), listen()
 
     writer = SqliteWriter(path, LEDGER, on_failure=print)
     sessions = SqliteSessions(writer)
 
-    assert [(line["event"], line["copy"]) for line in read()] == [("store.migrated", "tandem.db.before-2")]
+    assert [(line["event"], line["copy"]) for line in read()] == [("store.migrated", COPY)]
     assert (await sessions.load("key")).state == b"\x01"
     await sessions.close()
 
 
-def test_a_file_whose_tables_were_made_and_not_counted_is_brought_on(tmp_path):
-    path = write_old(tmp_path / "tandem.db", OLD, version=0)
-
-    assert prepare(path, LEDGER).copy.name == "tandem.db.before-1"
-    assert ask(path, "SELECT id FROM entries") == [("req_old",)]
-
-
 def test_what_still_waits_in_the_log_of_another_connection_is_in_the_copy(tmp_path):
-    path = write_old(tmp_path / "a.db", TWO[0])
+    path = write_old(tmp_path / "a.db", ONE)
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("INSERT INTO a VALUES (7)")
         assert (tmp_path / "a.db-wal").stat().st_size
@@ -126,7 +123,7 @@ def test_what_still_waits_in_the_log_of_another_connection_is_in_the_copy(tmp_pa
 
 def test_an_older_copy_is_never_written_over(tmp_path):
     (tmp_path / "a.db.before-2").write_text("an older copy")
-    path = write_old(tmp_path / "a.db", TWO[0])
+    path = write_old(tmp_path / "a.db", ONE)
 
     assert prepare(path, TWO).copy.name == "a.db.before-2.2"
     assert (tmp_path / "a.db.before-2").read_text() == "an older copy"
@@ -134,11 +131,11 @@ def test_an_older_copy_is_never_written_over(tmp_path):
 
 @pytest.mark.parametrize("broken", ["INSERT INTO a VALUES (1, 2, 3, 4);", "not SQL;", "SELECT"])
 def test_a_migration_that_breaks_off_leaves_the_old_file_whole_and_no_copy(tmp_path, broken):
-    path = write_old(tmp_path / "a.db", TWO[0], "INSERT INTO a VALUES (7);")
+    path = write_old(tmp_path / "a.db", ONE, "INSERT INTO a VALUES (7);")
     script = f"ALTER TABLE a ADD COLUMN y;\nCREATE TABLE b (z);\nINSERT INTO b VALUES (1);\nDELETE FROM a;\n{broken}"
 
     with pytest.raises(StoreUnusable, match=r"a\.db is not a usable database"):
-        prepare(path, (TWO[0], script))
+        prepare(path, Migrations(1, (ONE, script)))
 
     assert version_of(path) == 1
     assert ask(path, "SELECT name FROM sqlite_master") == [("a",)]
@@ -147,22 +144,22 @@ def test_a_migration_that_breaks_off_leaves_the_old_file_whole_and_no_copy(tmp_p
 
 
 def test_where_a_later_migration_breaks_off_none_is_made_and_no_copy_stays(tmp_path):
-    path = write_old(tmp_path / "a.db", TWO[0], "INSERT INTO a VALUES (7);")
+    path = write_old(tmp_path / "a.db", ONE, "INSERT INTO a VALUES (7);")
 
     with pytest.raises(StoreUnusable):
-        prepare(path, (*TWO, "CREATE TABLE b (z);", "INSERT INTO c SELECT x FROM a;"))
+        prepare(path, extend(TWO, "CREATE TABLE b (z);", "INSERT INTO c SELECT x FROM a;"))
 
     assert (version_of(path), ask(path, "SELECT * FROM a")) == (1, [(7,)])
     assert files_in(tmp_path) == {"a.db"}
-    assert prepare(path, (*TWO, "CREATE TABLE b (z);")).copy.name == "a.db.before-2"
+    assert prepare(path, extend(TWO, "CREATE TABLE b (z);")).copy.name == "a.db.before-2"
     assert files_in(tmp_path) == {"a.db", "a.db.before-2"}
 
 
 def test_a_process_that_dies_within_a_migration_leaves_the_old_file(tmp_path):
-    path = write_old(tmp_path / "a.db", TWO[0], "INSERT INTO a VALUES (7);")
+    path = write_old(tmp_path / "a.db", ONE, "INSERT INTO a VALUES (7);")
     with closing(sqlite3.connect(path, isolation_level=None)) as dying:
         dying.execute("BEGIN IMMEDIATE")
-        dying.execute(TWO[1])
+        dying.execute(TWO.scripts[1])
         dying.execute("PRAGMA user_version = 2")
         # Its connection ends without a commit, as when the process is killed.
 
@@ -171,7 +168,7 @@ def test_a_process_that_dies_within_a_migration_leaves_the_old_file(tmp_path):
 
 
 def test_of_several_who_open_an_old_file_at_once_one_migrates_it(tmp_path):
-    path = write_old(tmp_path / "a.db", TWO[0], "INSERT INTO a VALUES (7);")
+    path = write_old(tmp_path / "a.db", ONE, "INSERT INTO a VALUES (7);")
     with ThreadPoolExecutor(max_workers=8) as openers:
         done = list(openers.map(lambda _: prepare(path, TWO), range(8)))
 
@@ -181,13 +178,27 @@ def test_of_several_who_open_an_old_file_at_once_one_migrates_it(tmp_path):
 
 
 def test_a_file_of_a_newer_version_is_refused_and_left_alone(tmp_path):
-    path = write_old(tmp_path / "a.db", TWO[0], version=99)
+    path = write_old(tmp_path / "a.db", ONE, version=99)
     before = path.read_bytes()
 
     with pytest.raises(
         StoreNewer, match=r"a\.db was written by a newer Tandem \(schema 99 > 2\)\n  hint: use that Tandem, or move"
     ):
         prepare(path, TWO)
+
+    assert path.read_bytes() == before
+    assert files_in(tmp_path) == {"a.db"}
+
+
+@pytest.mark.parametrize("migrations", [LEDGER, RESPONSES, JOBS])
+def test_a_file_from_before_the_first_release_is_refused_and_left_alone(tmp_path, migrations):
+    path = write_old(tmp_path / "a.db", *migrations.scripts, version=migrations.oldest - 1)
+    before = path.read_bytes()
+
+    with pytest.raises(
+        StoreOlder, match=r"a\.db was written by a Tandem before 0\.4\.0 \(schema \d+ < \d+\)\n  hint: move it away"
+    ):
+        prepare(path, migrations)
 
     assert path.read_bytes() == before
     assert files_in(tmp_path) == {"a.db"}
@@ -202,11 +213,11 @@ def test_a_file_that_is_not_a_database_is_refused_by_name(tmp_path):
 
 THEIRS = {
     "a table of the same name": ("CREATE TABLE entries (id INTEGER PRIMARY KEY, title TEXT, body TEXT, at TEXT)", 0),
-    "a version of ours": ("CREATE TABLE entries (id INTEGER PRIMARY KEY, title TEXT, body TEXT, at TEXT)", len(LEDGER)),
+    "a version of ours": ("CREATE TABLE entries (id INTEGER PRIMARY KEY, title TEXT, body TEXT, at TEXT)", LEDGER.newest),
     "another table": ("CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT)", 0),
-    "another table and a version of ours": ("CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT)", len(LEDGER)),
-    "a table next to ours": (f"{OLD}CREATE TABLE notes (x)", 0),
-    "responses": (RESPONSES[0], 1),
+    "another table and a version of ours": ("CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT)", LEDGER.newest),
+    "our tables without a version": (OLD, 0),
+    "responses": (RESPONSES.scripts[0], 1),
 }
 
 
@@ -242,7 +253,7 @@ def test_a_text_behind_a_link_is_refused_and_left_alone(tmp_path):
 
 
 def test_our_own_file_behind_a_link_is_made_private_and_used(tmp_path):
-    ours = write_old(tmp_path / "elsewhere.db", OLD)
+    ours = write_old_ledger(tmp_path / "elsewhere.db")
     ours.chmod(0o644)
     (tmp_path / "tandem.db").symlink_to(ours)
     create_private(tmp_path / "tandem.db")
@@ -250,11 +261,11 @@ def test_our_own_file_behind_a_link_is_made_private_and_used(tmp_path):
     prepare(tmp_path / "tandem.db", LEDGER)
 
     assert ours.stat().st_mode & 0o777 == 0o600
-    assert version_of(ours) == len(LEDGER)
+    assert version_of(ours) == LEDGER.newest
 
 
 def test_tables_that_its_owner_added_to_a_ledger_stay(tmp_path):
-    path = write_old(tmp_path / "tandem.db", OLD, "CREATE TABLE notes (x); CREATE VIEW slow AS SELECT * FROM entries;")
+    path = write_old_ledger(tmp_path / "tandem.db", "CREATE TABLE notes (x); CREATE VIEW slow AS SELECT * FROM entries;")
 
     prepare(path, LEDGER)
 
@@ -272,7 +283,7 @@ CREATE TRIGGER t AFTER INSERT ON a BEGIN
 END;
 INSERT INTO a VALUES (1)
 """
-    prepare(tmp_path / "a.db", (script,))
+    prepare(tmp_path / "a.db", Migrations(1, (script,)))
 
     assert ask(tmp_path / "a.db", "SELECT x FROM a") == [(2,)]
 
@@ -338,8 +349,9 @@ KILLED = {
 def test_a_process_that_is_killed_leaves_the_old_file_or_the_new_one_and_the_next_start_names_one_copy(
     tmp_path, patch, version
 ):
-    path = write_old(tmp_path / "a.db", TWO[0], "INSERT INTO a VALUES (7);")
-    code = f"import os, sys; from pathlib import Path; from router.stores.sqlite import migrate\n{patch}\n"
+    path = write_old(tmp_path / "a.db", ONE, "INSERT INTO a VALUES (7);")
+    code = "from router.stores.sqlite.schemas import Migrations\n"
+    code += f"import os, sys; from pathlib import Path; from router.stores.sqlite import migrate\n{patch}\n"
     code += f"migrate.prepare(Path(sys.argv[1]), {TWO!r})"
     assert subprocess.run([sys.executable, "-c", code, path]).returncode == -9
     assert (tmp_path / "a.db.before-2").exists() == ("os.link" in patch)
@@ -356,7 +368,7 @@ def test_a_process_that_is_killed_leaves_the_old_file_or_the_new_one_and_the_nex
 
 @pytest.mark.parametrize("free", [[900_000], [10_000_000, 900_000]], ids=["before the copy", "before the commit"])
 def test_too_little_room_is_said_in_megabytes_and_changes_nothing(tmp_path, monkeypatch, free):
-    path = write_old(tmp_path / "a.db", TWO[0], "INSERT INTO a VALUES (7);")
+    path = write_old(tmp_path / "a.db", ONE, "INSERT INTO a VALUES (7);")
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free.pop(0)))
 
     with pytest.raises(StoreUnwritable, match=r"a copy and builds indexes, which needs [56] MB; 0 MB are free"):
@@ -371,7 +383,7 @@ def test_where_there_are_no_hard_links_the_copy_gets_its_name_all_the_same(tmp_p
 
     monkeypatch.setattr(os, "link", refuse)
     (tmp_path / "a.db.before-2").write_text("an older copy")
-    path = write_old(tmp_path / "a.db", TWO[0])
+    path = write_old(tmp_path / "a.db", ONE)
 
     assert prepare(path, TWO).copy.name == "a.db.before-2.2"
     assert files_in(tmp_path) == {"a.db", "a.db.before-2", "a.db.before-2.2"}
@@ -379,8 +391,8 @@ def test_where_there_are_no_hard_links_the_copy_gets_its_name_all_the_same(tmp_p
 
 def test_the_migration_of_a_large_file_is_announced_before_it_begins(tmp_path, monkeypatch, capsys):
     set_up_logging()
-    path = write_old(tmp_path / "tandem.db", OLD)
-    prepare(path, LEDGER[:1])
+    path = write_old_ledger(tmp_path / "tandem.db")
+    prepare(path, LEDGER.up_to(LEDGER.oldest))
     assert "store.migrating" not in capsys.readouterr().err
 
     monkeypatch.setattr("router.stores.sqlite.migrate._LARGE_BYTES", 0)
@@ -388,18 +400,4 @@ def test_the_migration_of_a_large_file_is_announced_before_it_begins(tmp_path, m
 
     said = capsys.readouterr().err
     assert '"store.migrating"' in said
-    assert f'"before":1,"version":{len(LEDGER)}' in said.replace(" ", "")
-
-
-def test_a_ledger_of_any_version_gets_the_indexes_of_the_page(tmp_path):
-    path = write_old(tmp_path / "tandem.db", OLD)
-
-    prepare(path, LEDGER)
-
-    names = {
-        name
-        for (name,) in ask(
-            path, "SELECT name FROM sqlite_master WHERE type = 'index' AND tbl_name = 'entries' AND sql IS NOT NULL"
-        )
-    }
-    assert names == {"entries_at", "entries_session", "entries_outcome"}
+    assert f'"before":{LEDGER.oldest},"version":{LEDGER.newest}' in said.replace(" ", "")

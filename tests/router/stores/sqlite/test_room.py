@@ -8,6 +8,7 @@ import pytest
 
 from router.stores.sqlite.migrate import prepare
 from router.stores.sqlite.room import foresee_room, page_bytes
+from router.stores.sqlite.schemas import Migrations
 
 TABLE = "CREATE TABLE entries (sequence INTEGER PRIMARY KEY, at REAL, caller TEXT, body TEXT);"
 SPARE = 5 << 20
@@ -35,13 +36,13 @@ def write(path: Path, rows: int) -> Path:
 @pytest.mark.parametrize("rows", [3, 1_500, 20_000])
 @pytest.mark.parametrize("step", STEPS.values(), ids=STEPS)
 def test_what_is_foreseen_covers_copy_growth_and_log_and_is_not_far_off(tmp_path, rows, step):
-    path = write(tmp_path / "tandem.db", rows)
+    path, migrations = write(tmp_path / "tandem.db", rows), Migrations(1, (TABLE, step))
     with closing(sqlite3.connect(path)) as database:
-        size, foreseen = page_bytes(database), foresee_room(database, 1, (TABLE, step)) - SPARE
+        size, foreseen = page_bytes(database), foresee_room(database, 1, migrations) - SPARE
     with closing(sqlite3.connect(path)) as held:  # keeps the log from being emptied
         held.execute("SELECT * FROM entries").fetchone()
 
-        done = prepare(path, (TABLE, step))
+        done = prepare(path, migrations)
 
         log = path.with_name("tandem.db-wal").stat().st_size
         growth = page_bytes(held) - size

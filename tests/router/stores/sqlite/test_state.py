@@ -17,7 +17,7 @@ def test_rows_ages_schema_and_copies_of_a_file(tmp_path):
     state = look_at_file(path)
 
     assert dict(state.rows)["entries"] == 2
-    assert (state.oldest, state.newest, state.schema, state.problem) == (5.0, 7.0, len(LEDGER), "")
+    assert (state.oldest, state.newest, state.schema, state.problem) == (5.0, 7.0, LEDGER.newest, "")
     assert state.copies == [(copy, 5, 9.0)]
     assert state.pages is not None
     assert state.pages.total_bytes == path.stat().st_size

@@ -14,11 +14,13 @@ import pytest
 from router.contract.stores import StoreUnusable
 from router.stores.sqlite.reader import RowReader
 from router.stores.sqlite.rows import Row
+from router.stores.sqlite.schemas import Migrations
 from router.stores.sqlite.writer import LOG_GONE, SqliteWriter
 from tests.tools.ledgers import locks_on
 from tests.tools.waiting import until
 
 TABLE = "CREATE TABLE things (name TEXT PRIMARY KEY, size INTEGER NOT NULL);"
+THINGS = Migrations(1, (TABLE,))
 ADD = "INSERT INTO things (name, size) VALUES (?, ?)"
 SET = "INSERT OR REPLACE INTO things (name, size) VALUES (?, ?)"
 
@@ -33,7 +35,7 @@ class Opened:
     def __init__(self, path: Path, **bounds: float) -> None:
         self.path = path
         self.failures: list[tuple[str, int]] = []
-        self.writer = SqliteWriter(path, (TABLE,), on_failure=lambda *seen: self.failures.append(seen), **bounds)
+        self.writer = SqliteWriter(path, THINGS, on_failure=lambda *seen: self.failures.append(seen), **bounds)
         self.writer.attach(self, keep_all)
 
     def add(self, name: str, size: object = 1) -> None:
@@ -450,7 +452,7 @@ async def test_a_listener_that_fails_ends_neither_the_writer_nor_a_request(tmp_p
     def fail(*_: object) -> None:
         raise ValueError("I/O operation on closed file")
 
-    writer = SqliteWriter(tmp_path / "a.db", (TABLE,), on_failure=fail)
+    writer = SqliteWriter(tmp_path / "a.db", THINGS, on_failure=fail)
     writer.attach("one", keep_all)
     writer.append(Row(ADD, ("bad", 1 << 70), 10))
     writer.append(Row(ADD, ("good", 1), 10))

@@ -1,2 +1,0 @@
--- The background job that a request is an attempt of: the id of its response. NULL for all others.
-ALTER TABLE entries ADD COLUMN job TEXT;
