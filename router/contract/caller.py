@@ -38,14 +38,9 @@ class SessionKey(Struct, frozen=True, cache_hash=True):
 
 @lru_cache(maxsize=1024)
 def record_name(key: SessionKey) -> str:
-    return record_prefix(key.caller) + old_record_name(key)
+    return record_prefix(key.caller) + blake2b(str(key).encode("utf-8", "replace"), digest_size=16).hexdigest()
 
 
 def record_prefix(caller: Caller) -> str:
     """Prefix of a caller's record names, by which they are deleted. Names of `LOCAL` have none, and no dot."""
     return "" if caller == LOCAL else f"{blake2b(caller.name.encode('utf-8', 'replace'), digest_size=8).hexdigest()}."
-
-
-def old_record_name(key: SessionKey) -> str:
-    """Record name without a prefix, as Tandem 0.3 wrote it."""
-    return blake2b(str(key).encode("utf-8", "replace"), digest_size=16).hexdigest()

@@ -194,11 +194,11 @@ class CallSums(NamedTuple):
 
 
 class CallerSums(NamedTuple):
-    """One caller's spending and last request; in newer ledgers, per key."""
+    """One caller's spending and last request, per key."""
 
     caller: str
     key: str | None
-    """None without a key, or in older ledgers."""
+    """None without a key."""
     today_usd: float | None
     month_usd: float | None
     last_at: float

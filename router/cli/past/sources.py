@@ -70,16 +70,16 @@ class Past:
         return _rows(SessionSums, self._ask("sessions", Query(since, limit, caller))["sessions"])
 
     def read_sums(self, since: float) -> tuple[list[CallSums], JsonObject, list[JsonObject]]:
-        """The sums, what Tandem was worth, and how turns on fast ended (`past.savings`); an older router does not know that."""
+        """The sums, what Tandem was worth, and how turns on fast ended (`past.savings`)."""
         told = self._ask("sums", Query(since))
-        return _rows(CallSums, told["calls"]), told["savings"], told.get("kinds", [])
+        return _rows(CallSums, told["calls"]), told["savings"], told["kinds"]
 
     def read_looks(self, since: float) -> list[LookSums]:
         return _rows(LookSums, self._ask("looks", Query(since))["looks"])
 
     def read_redone(self, since: float) -> JsonObject:
-        """The part of the savings; empty from an older router."""
-        return as_object(as_object(self._ask("sums", Query(since)).get("savings")).get("redone"))
+        """The part of the savings."""
+        return as_object(self._ask("sums", Query(since))["savings"]["redone"])
 
     def find_turn(self, request_id: str | None, *, begins: bool = False) -> PastTurn:
         """The last turn, a request by id, or with `begins` the turn of that request."""

@@ -1,12 +1,10 @@
 """Giving the room of deleted rows back to the disk, in small steps beside traffic.
 
-That needs a file with a map of its pages (`auto_vacuum = INCREMENTAL`). New files have one; a file of an older Tandem gets one
-when it is rewritten, by the one process that may write to it.
+That needs a file with a map of its pages (`auto_vacuum = INCREMENTAL`). New files have one; a file without one, from before
+0.4.0, gets one when `tandem ledger compact` rewrites it.
 """
 
 import contextlib
-import os
-import shutil
 import sqlite3
 import time
 from pathlib import Path
@@ -24,9 +22,6 @@ _STEP_PAGES = 256
 """A megabyte, in some tens of milliseconds: rows do not wait for long."""
 _WORTH_BYTES = 16 << 20
 """Less is left for the next rows."""
-_REWRITTEN_BYTES = 512 << 20
-"""The most that a start rewrites, in about five seconds."""
-_SPARE_BYTES = 64 << 20
 _PAUSE_SECONDS = 0.1
 """Between steps next to a router, so that it can write."""
 
@@ -72,16 +67,6 @@ def rewrite(database: sqlite3.Connection) -> None:
     database.execute(MAPPED)
     database.execute("VACUUM")
     database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-
-
-def rewrite_older(database: sqlite3.Connection, path: Path) -> None:
-    """Rewrite a file without a map, if it is ours alone and neither time nor room forbids it."""
-    pages, owner = read_pages(database), find_owner(path)
-    if pages.is_mapped or pages.used_bytes > _REWRITTEN_BYTES or owner is None or owner.pid != os.getpid():
-        return
-    with contextlib.suppress(sqlite3.Error, OSError):  # it stays as it is, and serves as well
-        if shutil.disk_usage(path.resolve().parent).free > 2 * pages.used_bytes + _SPARE_BYTES:
-            rewrite(database)
 
 
 def shrink(path: Path) -> tuple[int, int]:

@@ -29,8 +29,6 @@ ANSWER_SECONDS = 60.0
 """Limit for any ledger query: its snapshot keeps the log from being emptied."""
 _STEPS = 10_000
 """SQLite steps between two looks at the clock: about a millisecond."""
-_NEWER = ("key", "job", "billing", "list_usd", "combined")
-"""Columns that older ledgers lack, read as null."""
 _PRIVATE = 0o600
 _LOG_BYTES = 16 << 20
 """What is kept of the log's file once its rows are in the database."""
@@ -246,20 +244,11 @@ def open_ledger(
             deadline = time.thread_time() + within_seconds  # a busy machine must not make an answer too much
             database.set_progress_handler(lambda: time.thread_time() > deadline, _STEPS)
             check_version(database, path, LEDGER)
-            if not writes:
-                _add_newer_columns(database)
             yield database
     except sqlite3.Error as error:
         if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_INTERRUPT:
             raise AskedTooMuch(f"{path}: no answer within {within_seconds:g} s\n  hint: ask for less, with --since") from error
         raise StoreUnusable(f"{path}: not a usable ledger: {say_unreadable(path, error)}") from error
-
-
-def _add_newer_columns(database: sqlite3.Connection) -> None:
-    there = {name for (name,) in database.execute("SELECT name FROM pragma_table_info('entries')")}
-    lacking = [f"NULL AS {name}" for name in _NEWER if name not in there]
-    if there and lacking:  # without the table, the query itself fails
-        database.execute(f"CREATE TEMP VIEW entries AS SELECT *, {', '.join(lacking)} FROM main.entries")  # noqa: S608  fixed names
 
 
 def count_rows(database: sqlite3.Connection) -> int:

@@ -4,11 +4,10 @@ import contextlib
 import glob
 import os
 import sqlite3
-from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from router.contract.caller import Caller, SessionKey, old_record_name, record_prefix
+from router.contract.caller import Caller, record_prefix
 from router.contract.stores import StoreUnusable
 from router.stores.sqlite import hours, turn_worth
 from router.stores.sqlite.files import connect, connect_to_read, is_damage, is_full
@@ -17,8 +16,6 @@ from router.stores.sqlite.rows import transaction
 from router.stores.sqlite.schemas import JOBS, LEDGER, RESPONSES, check_version, find_copies
 
 _LOCK_SECONDS = 30.0
-_SLOTS = range(8)
-"""Slots tell sessions with identical beginnings apart (`sessions.known`)."""
 _OF_CALLER = {
     "marks": ("misjudged", "request_id IN (SELECT id FROM entries WHERE caller = :caller)"),
     "places": ("places", "caller = :caller"),
@@ -28,10 +25,9 @@ _OF_CALLER = {
     "events": ("outbox", "job IN (SELECT id FROM jobs WHERE caller = :caller)"),
     "jobs": ("jobs", "caller = :caller"),
 }
-"""Kind, table and condition. Referring rows come first: marks, events. Only copies of older files have places."""
+"""Kind, table and condition. Referring rows come first: marks, events. Only copies have places."""
 _SCHEMAS = {"entries": LEDGER, "transcripts": RESPONSES, "jobs": JOBS}
 _OF_SESSIONS = "(:prefix != '' AND substr(key, 1, length(:prefix)) = :prefix) OR (:prefix = '' AND instr(key, '.') = 0)"
-_SESSIONS = "SELECT DISTINCT session FROM entries WHERE caller = :caller AND session IS NOT NULL"
 
 
 class Kept(NamedTuple):
@@ -111,15 +107,13 @@ def forget_word_hashes(copy: Path) -> int:
 
 
 def _work_through(database: sqlite3.Connection, path: Path, caller: Caller, *, deletes: bool) -> dict[str, int]:
-    """Older files lack some tables. Raises `StoreNewer` for a file that may have others."""
+    """Raises `StoreNewer` or `StoreOlder` for a file that may have other tables."""
     there = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     for table in there & _SCHEMAS.keys():
         check_version(database, path, _SCHEMAS[table])
     values, rows = {"caller": caller.name, "prefix": record_prefix(caller)}, {}
     if "sessions" in there:
-        old = _old_names(database, caller) if values["prefix"] else ()
         rows["sessions"] = _of_table(database, "sessions", _OF_SESSIONS, values, deletes=deletes)
-        rows["sessions"] += sum(_of_table(database, "sessions", "key = :key", {"key": key}, deletes=deletes) for key in old)
     for kind, (table, condition) in _OF_CALLER.items():
         if table in there:
             rows[kind] = _of_table(database, table, condition, values, deletes=deletes)
@@ -134,13 +128,6 @@ def _of_table(database: sqlite3.Connection, table: str, condition: str, values: 
     if deletes and count:
         database.execute(f"DELETE {where}", values)
     return count
-
-
-def _old_names(database: sqlite3.Connection, caller: Caller) -> Iterable[str]:
-    """Names of an older Tandem's session records, which do not show the caller and must be computed."""
-    for (session,) in database.execute(_SESSIONS, {"caller": caller.name}).fetchall():
-        for number in _SLOTS:
-            yield old_record_name(SessionKey(caller, str(session), number))
 
 
 def _wipe(database: sqlite3.Connection) -> str:

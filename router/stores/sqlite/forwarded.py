@@ -89,7 +89,7 @@ def note_uncopied(database: sqlite3.Connection, which: str, values: tuple[object
 
 
 def look_at_waiting(path: Path) -> Waiting:
-    """Raises `StoreUnusable` if the file is unreadable or of an older Tandem."""
+    """Raises `StoreUnusable` if the file is unreadable."""
     try:
         with closing(connect_to_read(path, _READ_SECONDS)) as database:
             mark = read_mark(database)

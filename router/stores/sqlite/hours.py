@@ -1,7 +1,7 @@
 """Sums of the hours that are over, made in the background and valid until a row of theirs changes.
 
 A reader takes them for whole hours, and the rows themselves for the rest: the current hour, an hour that its span begins in,
-and hours that changed since. So its figures are those of all rows, at any moment. A ledger of an older schema has rows alone.
+and hours that changed since. So its figures are those of all rows, at any moment.
 """
 
 import sqlite3
@@ -87,10 +87,7 @@ class Settled(NamedTuple):
     sequence: int = 0
 
 
-def read_settled(database: sqlite3.Connection) -> Settled | None:
-    """None for a ledger of an older schema."""
-    if not database.execute("SELECT 1 FROM sqlite_master WHERE name = 'settled'").fetchone():
-        return None
+def read_settled(database: sqlite3.Connection) -> Settled:
     return Settled(*database.execute("SELECT until, sequence FROM settled").fetchone() or ())
 
 
@@ -118,7 +115,7 @@ def settle_next(database: sqlite3.Connection, now: float) -> bool:
 
 def _settle_next(database: sqlite3.Connection, now: float) -> bool:
     with transaction(database):
-        until, sequence = read_settled(database) or Settled()
+        until, sequence = read_settled(database)
         (newest,) = database.execute("SELECT ifnull(max(sequence), 0) FROM entries").fetchone()
         stop = min(newest, sequence + _LATE_ROWS) if until else newest
         _add_late(database, sequence, stop, until)
@@ -222,11 +219,6 @@ _MADE = (
     "CREATE TEMP TABLE IF NOT EXISTS changed (hour INTEGER, caller TEXT, PRIMARY KEY (hour, caller)) WITHOUT ROWID",
     *("DELETE FROM live", "DELETE FROM changed"),
 )
-_FOR_OLDER = (
-    f"CREATE TEMP TABLE IF NOT EXISTS hours ({_COLUMNS})",
-    f"CREATE TEMP TABLE IF NOT EXISTS days ({_COLUMNS}, ends)",
-    "CREATE TEMP TABLE IF NOT EXISTS hour_calls (hour, caller, target, calls)",
-)
 _STALE = f"SELECT hour, caller FROM stale_hours UNION {_LATE}"  # noqa: S608  fixed names
 _BETWEEN = "WHERE hour >= ? AND hour <= ? ORDER BY hour DESC"
 _LIVE_BETWEEN = "INSERT OR IGNORE INTO live SELECT sequence FROM entries WHERE at >= ? AND at < ?"
@@ -289,10 +281,9 @@ class Whole(NamedTuple):
 def divide(database: sqlite3.Connection, since: float, ends: float = inf, split: Iterable[int] = ()) -> Whole:
     """Divide a span into whole hours that have sums, and rows that are read. `split` are hours that must be read."""
     _begin(database)
-    known = read_settled(database)
-    for statement in (*_MADE, *(_FOR_OLDER if known is None else ())):
+    for statement in _MADE:
         database.execute(statement)
-    settled = known or Settled()
+    settled = read_settled(database)
     begins = -int(-max(since, 0.0) // HOUR)
     last = min(int(settled.until), int(ends // HOUR) if ends < inf else int(settled.until))
     changed = frozenset[int]()
@@ -322,7 +313,7 @@ def divide_by_day(database: sqlite3.Connection, since: float) -> list[tuple[str,
     """Divide a span that has no end. Returns its days, each with the table and condition of its sums."""
     _begin(database)
     (oldest,) = database.execute("SELECT min(at) FROM entries WHERE at >= 0").fetchone()
-    until = int((read_settled(database) or Settled()).until) * float(HOUR)
+    until = int(read_settled(database).until) * float(HOUR)
     days = list(list_days(max(since, oldest), until)) if isinstance(oldest, float) else []
     whole = divide(database, since, split={int(day.begins // HOUR) for day in days if day.begins % HOUR})
     summed = set(database.execute("SELECT DISTINCT hour, ends FROM days"))
@@ -362,7 +353,7 @@ def find_spans(
     database: sqlite3.Connection, of: Mapping[str, str], since: float, before: float | None
 ) -> Iterator[tuple[float, float | None]]:
     """Spans that may have rows of a caller or target, newest first: what has no sums yet, and hours."""
-    settled = read_settled(database) or Settled()
+    settled = read_settled(database)
     begins = max(since, int(settled.until) * float(HOUR))
     if before is None or before >= begins:
         yield begins, None

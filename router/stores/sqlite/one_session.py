@@ -5,7 +5,7 @@ import sqlite3
 from pathlib import Path
 
 _MAX_ENTRIES = 5_000
-"""Newest requests searched: older ledgers have no index by session, and may hold years."""
+"""Newest requests searched: a session may hold years."""
 _READ_SECONDS = 0.05
 _ROWS = (
     "SELECT turn_kind, tier, because FROM entries WHERE sequence > (SELECT max(sequence) FROM entries) - ? AND session = ?"

@@ -1,6 +1,6 @@
 """The ledger for readers, also while a router writes.
 
-SQL does the sums, over columns that ledgers of every version have. A plus before a name keeps SQLite from its index: one by
+SQL does the sums. A plus before a name keeps SQLite from its index: one by
 session or caller would need a second lookup for every row.
 """
 

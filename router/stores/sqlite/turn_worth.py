@@ -245,12 +245,6 @@ _MADE = (
     "CREATE TEMP TABLE span (first, ends, day)",
     "CREATE TEMP TABLE replaced (sequence INTEGER PRIMARY KEY)",
 )
-_FOR_OLDER = (
-    f"CREATE TEMP TABLE IF NOT EXISTS turn_worth ({', '.join(TurnWorth._fields)})",
-    f"CREATE TEMP TABLE IF NOT EXISTS span_worth (first, ends, {_COLUMNS})",
-    "CREATE TEMP TABLE IF NOT EXISTS summed_spans (first, ends)",
-    "CREATE TEMP TABLE IF NOT EXISTS stale_turns (caller, session, first, last)",
-)
 _BETWEEN = "turn_worth WHERE at >= :begins AND at < :ends"
 _REPLACED = "turn_worth WHERE sequence IN (SELECT sequence FROM replaced) AND at >= :since"
 _ONCE = ((0.0, 0.0),)
@@ -309,7 +303,7 @@ class TurnSums:
 
     def _put_together(self, fold: Fold) -> None:
         database, of = self._database, self._of
-        after = _find_folded(database)
+        (after,) = database.execute("SELECT sequence FROM folded").fetchone()
         asked = {"caller": of["caller"], "since": of["since"]}
         stale = database.execute(_STALE, {**asked, "most": -1}).fetchall()
         folded = _fold_again(database, fold, stale, after=after, upto=_LAST, **asked)  # type: ignore[arg-type]
@@ -326,15 +320,6 @@ class TurnSums:
             added = f"SELECT {_DAY}, {_GROUPED}, {sums} FROM {source}{self._where.format('+')} GROUP BY 1, {_GROUPED}"  # noqa: S608  ours
             for begins, ends in bounds:
                 database.execute(f"INSERT INTO part {added}", {**of, "begins": begins, "ends": ends})
-
-
-def _find_folded(database: sqlite3.Connection) -> int:
-    """Up to which entry turns are folded; 0 for a ledger of an older schema."""
-    if database.execute("SELECT 1 FROM sqlite_master WHERE name = 'turn_worth'").fetchone():
-        return int(database.execute("SELECT sequence FROM folded").fetchone()[0])
-    for statement in _FOR_OLDER:
-        database.execute(statement)
-    return 0
 
 
 def _divide(database: sqlite3.Connection, since: float) -> tuple[list[tuple[int, int, str]], list[tuple[float, float]]]:

@@ -4,7 +4,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from router.contract.caller import Caller, SessionKey, old_record_name, record_name
+from router.contract.caller import Caller, SessionKey, record_name
 from tests.tools.ledgers import write_ledger
 
 CANARY = "canary-5d1e77"
@@ -19,7 +19,6 @@ def write_two(path: Path) -> Path:
         for who in ("ada", "bob"):
             key = SessionKey(Caller(who), "s")
             database.execute("INSERT INTO sessions VALUES (?, 1.0, x'00')", (record_name(key),))
-            database.execute("INSERT INTO sessions VALUES (?, 1.0, x'00')", (old_record_name(key),))
             database.execute("INSERT INTO misjudged VALUES (?, 1.0, 'deep')", (f"req_{who}_1",))
     return path
 

@@ -7,9 +7,8 @@ from contextlib import closing
 import pytest
 
 from router.stores.sqlite import compact
-from router.stores.sqlite.compact import Compaction, free_some, read_pages, rewrite_older
+from router.stores.sqlite.compact import Compaction, free_some, read_pages
 from router.stores.sqlite.files import connect, create_private
-from router.stores.sqlite.lock import FileLock
 from router.stores.sqlite.migrate import prepare
 from router.stores.sqlite.rows import Row
 from router.stores.sqlite.schemas import LEDGER
@@ -100,35 +99,6 @@ async def test_a_writer_shrinks_its_file_after_old_rows_were_deleted_and_loses_n
     with closing(sqlite3.connect(path)) as database:
         assert database.execute("SELECT count(*) FROM sessions WHERE key LIKE 'x%'").fetchone() == (number,)
         assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-
-
-def test_an_older_file_is_rewritten_by_the_router_that_opens_it_and_by_nobody_else(tmp_path):
-    make_older(path := tmp_path / "a.db")
-    with closing(sqlite3.connect(path)) as database:
-        rows = database.execute("SELECT * FROM entries").fetchall()
-
-    prepare(path, LEDGER)  # as `tandem wrong` does
-    assert not look(path).is_mapped
-    lock = FileLock(path)
-    prepare(path, LEDGER)
-    lock.release()
-
-    assert look(path).is_mapped
-    with closing(sqlite3.connect(path)) as database:
-        assert database.execute("SELECT * FROM entries").fetchall() == rows
-
-
-@pytest.mark.parametrize("short_of", ["time", "room"])
-def test_an_older_file_that_would_take_long_or_fill_the_disk_stays_as_it_is(tmp_path, monkeypatch, short_of):
-    make_older(path := tmp_path / "a.db")
-    monkeypatch.setattr(compact, *{"time": ("_REWRITTEN_BYTES", 1), "room": ("_SPARE_BYTES", 1 << 60)}[short_of])
-    lock = FileLock(path)
-
-    with closing(connect(path)) as database:
-        rewrite_older(database, path)
-    lock.release()
-
-    assert not look(path).is_mapped
 
 
 def test_the_log_does_not_stay_as_large_as_it_was(tmp_path):
