@@ -14,8 +14,6 @@ from router.contract.words import Dialect, Tier, TurnKind
 
 ASKED_FOR, _TROUBLE = "override", "trajectory"
 """The policy for the person's wishes, and the one that reacts to failing calls."""
-_OLD_WORDS = {"this session was asked to stay on": "session_scope", "a first line asks for": "in_band_line"}
-"""Wording of overrides other than headers in older rows, which have no ranks."""
 _MAX_LOG_ODDS = 20.0
 _TIERS, _DIALECTS = frozenset((None, *map(str, Tier))), frozenset(map(str, Dialect))
 
@@ -23,27 +21,12 @@ _TIERS, _DIALECTS = frozenset((None, *map(str, Tier))), frozenset(map(str, Diale
 class Said(Struct, frozen=True, gc=False):
     because: str = ""
     log_odds: float = math.inf
-    rank: Rank | str = ""
+    rank: Rank | None = None
     idea: str = ""
 
 
-class _Evidence(Said, frozen=True, gc=False):
-    """Its form in rows of older versions."""
-
-    kind: str = ""
-    policy: str = ""
-
-
-class _Expected(Struct, frozen=True, gc=False):
-    """An estimate in rows of older versions. That of fast includes the chance of a redo on deep."""
-
-    seconds: float
-    money_usd: float | None = None
-    redo_seconds: float = 0.0
-
-
 class Kept(Struct, gc=False):
-    """The part of a kept decision read here, from any version. Raises `ValueError` for odd log-odds."""
+    """The part of a kept decision read here. Raises `ValueError` for odd log-odds."""
 
     tier: str | None = None
     decided_by: str = ""
@@ -51,7 +34,6 @@ class Kept(Struct, gc=False):
     weights: str = ""
     insists: tuple[tuple[str, Said], ...] = ()
     leans: tuple[tuple[str, Said], ...] = ()
-    evidence: tuple[_Evidence, ...] = ()
     fast: Projection | None = None
     """Expected of each tier; None if not open."""
     deep: Projection | None = None
@@ -64,16 +46,8 @@ class Kept(Struct, gc=False):
     """Whether its words say that the turn before has to be done again."""
     shadow: dict[str, float] = {}
     """Plans whose money was a shadow price, which nobody paid."""
-    estimates: dict[str, _Expected] = {}
-    """In rows of older versions."""
 
     def __post_init__(self) -> None:
-        if self.estimates:
-            self.fast, self.deep = _project(self.estimates)
-        if self.evidence:
-            self.insists, self.leans = (
-                tuple((said.policy, said) for said in self.evidence if said.kind == kind) for kind in ("insist", "lean")
-            )
         for _, lean in self.leans:
             if not abs(lean.log_odds) <= _MAX_LOG_ODDS:
                 raise ValueError("no log-odds")
@@ -81,30 +55,13 @@ class Kept(Struct, gc=False):
     @property
     def override(self) -> str:
         """Rank of the person's override, or "". Other policies insist too."""
-        said = next((said for policy, said in self.insists if policy == ASKED_FOR), None)
-        if said is None:
-            return ""
-        if isinstance(said.rank, Rank):
-            return said.rank.name.lower()
-        return said.rank or next((rank for start, rank in _OLD_WORDS.items() if said.because.startswith(start)), "header")
+        rank = next((said.rank for policy, said in self.insists if policy == ASKED_FOR), None)
+        return "" if rank is None else rank.name.lower()
 
     @property
     def idea(self) -> str:
-        """What the turn is about; empty if unknown, and in rows of older versions."""
+        """What the turn is about; empty if unknown."""
         return next((lean.idea for _, lean in self.leans if lean.idea), "")
-
-
-def _project(estimates: dict[str, _Expected]) -> tuple[Projection | None, Projection | None]:
-    """What an older row expected of both tiers, without redos."""
-    fast, deep = estimates.get(Tier.FAST), estimates.get(Tier.DEEP)
-    if fast is None or deep is None:
-        return None, None
-    has_price = fast.money_usd is not None and deep.money_usd is not None
-    fast_usd, deep_usd = fast.money_usd or 0.0, deep.money_usd or 0.0
-    return (
-        Projection("", 0.0, fast.seconds - fast.redo_seconds, 0.0, fast_usd, -deep_usd, has_price),
-        Projection("", 0.0, deep.seconds, 0.0, deep_usd, 0.0, has_price),
-    )
 
 
 _decode = msgspec.json.Decoder(Kept, strict=False).decode

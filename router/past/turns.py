@@ -92,7 +92,7 @@ class Turn:
     """Whether the router moved it from fast to deep while it ran."""
     is_left: bool = False
     edits: int = 0
-    """Calls that changed a file, before its last call. None are known of rows of older versions."""
+    """Calls that changed a file, before its last call."""
 
     def close(self) -> None:
         """Let no further call belong to it."""

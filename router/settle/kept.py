@@ -1,8 +1,7 @@
 """The format of decisions in the ledger's column `decision`.
 
 Kept are facts: the opinions, and what the turn would take on each tier. `explain_row` derives the rest (ordered evidence, both
-estimates, the margin, the flip, rounding). Rows of an older Tandem hold the whole explanation without a version, and are read
-as they are.
+estimates, the margin, the flip, rounding).
 """
 
 from collections.abc import Mapping
@@ -78,8 +77,6 @@ class KeptDecision(Struct, frozen=True, omit_defaults=True):
     """Cheapest deep target, likewise."""
     redo: Redo | None = None
     """Cost of a wrong first answer: chances, seconds, USD; turns learned from, subject."""
-    redo_factor: float = 0.0
-    """Version 2 only, instead of `redo`."""
     has_other_fast: bool = False
     """A second fast target was open."""
     because: str | None = None
@@ -102,8 +99,8 @@ _facts_of = attrgetter(
 )
 """Read in one go: every request pays for it."""
 _UNKNOWN: dict[str, Any] = {"usage": None, "cost_usd": None}
-"""What an attempt leaves out; one of an older row has neither."""
-_encode = msgspec.json.Encoder().encode
+"""What an attempt leaves out."""
+_encode, _decode = msgspec.json.Encoder().encode, msgspec.json.Decoder(KeptDecision, strict=False).decode
 _UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError)
 """Errors of reading: other programs may write to the file."""
 
@@ -126,7 +123,6 @@ def keep_decision(
         weighing.fast,
         weighing.deep,
         weighing.redo,
-        0.0,
         weighing.has_other_fast,
         said if said != because else None,
         decision.turn.person_text if keeps_text else None,
@@ -150,18 +146,13 @@ def explain_row(values: tuple[object, ...]) -> JsonObject | None:
     if not isinstance(written, str):
         return None
     try:
-        plain = msgspec.json.decode(written)
-        if not isinstance(plain, dict):
-            return None
-        if "v" not in plain:
-            return plain
-        return _explain(row, msgspec.convert(plain, KeptDecision, strict=False))
+        return _explain(row, _decode(written))
     except _UNREADABLE:
         return None
 
 
 def _explain(row: Mapping[str, Any], kept: KeptDecision) -> JsonObject:
-    score = row["score"] or 0.0
+    score, weighing = row["score"] or 0.0, Weighing(kept.fast, kept.deep, kept.has_other_fast, kept.redo)
     opinions = Opinions(kept.insists, kept.ruled_out, kept.leans, kept.skipped)
     return {
         "request_id": row["id"],
@@ -180,7 +171,7 @@ def _explain(row: Mapping[str, Any], kept: KeptDecision) -> JsonObject:
         "prompt_tokens_exact": kept.prompt_tokens_exact,
         "prompt_tokens_range": explain_range(kept.prompt_tokens_range),
         **explain_opinions(opinions),
-        **explain_weighing(_weighing(kept), score, kept.decided_by, kept, kept.shadow),
+        **explain_weighing(weighing, score, kept.decided_by, kept, kept.shadow),
         **explain_combined(row["combined"], kept),
         "config": kept.config,
         "weights": kept.weights,
@@ -196,11 +187,3 @@ def _explain(row: Mapping[str, Any], kept: KeptDecision) -> JsonObject:
         "list_usd": row["list_usd"],
         "dropped": list(kept.dropped),
     }
-
-
-def _weighing(kept: KeptDecision) -> Weighing:
-    """In version 2, every long task on fast was expected to be done again."""
-    fast, deep, redo, factor = kept.fast, kept.deep, kept.redo, kept.redo_factor
-    if redo is None and fast is not None and deep is not None:
-        redo = Redo(0.0, 1.0, factor * deep.seconds, factor * deep.seconds_slope, deep.usd, deep.usd_slope)
-    return Weighing(fast, deep, kept.has_other_fast, redo)

@@ -1,4 +1,4 @@
-"""What is read of a row's decision, whichever version wrote it."""
+"""What is read of a row's decision."""
 
 import json
 
@@ -23,8 +23,8 @@ def read(decision: object, **line) -> Call:
 @pytest.mark.parametrize(
     "decision",
     [
-        *("", "{", "[]", '{"fast": 3}', '{"leans": [1]}', '{"deep": ["x"]}', '{"evidence": 3}', '{"prompt_tokens": 1e308}'),
-        *('{"evidence": [{"kind": "lean", "log_odds": 1e308}]}', '{"leans": [["learned", {"because": "x"}]]}'),
+        *("", "{", "[]", '{"fast": 3}', '{"leans": [1]}', '{"deep": ["x"]}', '{"prompt_tokens": 1e308}'),
+        *('{"leans": [["learned", {"log_odds": 1e308}]]}', '{"leans": [["learned", {"because": "x"}]]}'),
     ],
 )
 def test_a_decision_that_tandem_did_not_write_is_not_read(decision):
@@ -50,20 +50,6 @@ def test_failed_calls_are_known_by_what_the_decision_of_a_later_call_heard():
     kept = {"leans": [["trajectory", Lean(1.0, "in this turn 2 calls failed")]]}
 
     assert (read(kept).has_trouble, read(kept, turn_kind="tool_loop").has_trouble) == (False, True)
-
-
-@pytest.mark.parametrize(
-    ("said", "rank"),
-    [
-        ({"because": "worded anew", "rank": "session_scope"}, "session_scope"),
-        ({"because": "this session was asked to stay on deep"}, "session_scope"),
-        ({"because": "a first line asks for fast"}, "in_band_line"),
-        ({"because": "x-tandem-tier asks for fast"}, "header"),
-        ({"because": "call 3", "policy": "boundary"}, ""),
-    ],
-)
-def test_an_override_is_known_by_its_rank_and_in_older_rows_by_its_words(said, rank):
-    assert read({"evidence": [{"policy": "override", "kind": "insist", **said}]}).kept.override == rank
 
 
 def test_the_rank_of_an_override_is_that_of_the_person():

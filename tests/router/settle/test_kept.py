@@ -147,33 +147,6 @@ def test_a_skipped_policy_is_told():
     assert explain_row(row_for(make_decision(opinions=skipped)))["skipped"] == [{"policy": "mine", "reason": "ValueError"}]
 
 
-def test_a_row_of_an_older_tandem_is_told_as_it_wrote_it():
-    old = {"tier": "deep", "because": "as it was", "evidence": [{"policy": "a", "kind": "lean"}]}
-
-    assert explain_row((*row_for(make_decision())[:-2], json.dumps(old), "[]")) == old
-
-
 @pytest.mark.parametrize("written", ["{", "[]", "7", None, b"\xff", '{"v":2}', '{"v":2,"tier":"slow"}', '{"v":3}'])
 def test_what_cannot_be_read_is_none(written):
     assert explain_row((*row_for(make_decision())[:-2], written, "[]")) is None
-
-
-def test_a_row_of_version_2_is_told_by_the_formula_that_decided_it():
-    old = {
-        "v": 2,
-        "tier": "fast",
-        "targets": ["spark"],
-        "decided_by": "estimate",
-        "prompt_tokens": 100,
-        "usd_per_second": 0.01,
-        "redo_factor": 3.0,
-        "fast": ["spark", 0.0, 1.0, 10.0, 0.0, 0.0, False, [1.0, 1.0]],
-        "deep": ["sage", 0.0, 8.0, 100.0, 0.0, 0.0, False, [1.0, 1.0]],
-    }
-    row = row_for(make_decision(score=0.2))
-
-    told = explain_row((*row[:-2], json.dumps(old), "[]"))
-
-    assert told["estimates"]["fast"]["seconds"] == pytest.approx(1 + 0.2 * 10 + 0.2 * 3 * (8 + 0.2 * 100))
-    assert told["estimates"]["fast"]["redo_seconds"] == pytest.approx(0.2 * 3 * (8 + 0.2 * 100))
-    assert (told["redo"]["chance"], told["redo"]["seconds"]) == pytest.approx((0.2, 3 * (8 + 0.2 * 100)))

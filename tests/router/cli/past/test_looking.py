@@ -51,7 +51,7 @@ def test_a_ledger_of_a_newer_tandem_is_refused_with_the_copy_that_this_one_can_r
     assert main([*command.split()]) in (1, 2)
 
     said = capsys.readouterr().err
-    assert f"test.db was written by a newer Tandem (schema 99 > {len(LEDGER)})\n  hint: use that Tandem, or" in said
+    assert f"test.db was written by a newer Tandem (schema 99 > {LEDGER.newest})\n  hint: use that Tandem, or" in said
     assert re.search(r"  mv \S*test\.db \S*test\.db\.newer && mv \S*test\.db\.before-99 \S*test\.db\n", said)
 
 
@@ -141,7 +141,8 @@ def test_anything_else_is_refused_with_examples(text):
 
 
 def test_a_ledger_on_a_read_only_file_system_is_read(home):
-    write_ledger(home / "test.db", {"at": time.time()})
+    decision = {"v": 3, "tier": "fast", "targets": [], "decided_by": "estimate", "prompt_tokens": 9, "usd_per_second": 0.01}
+    write_ledger(home / "test.db", {"at": time.time(), "decision": decision})
 
     found = {command: run_read_only(home, *command.split()) for command in (*COMMANDS, "why --json")}
 
