@@ -41,10 +41,6 @@ class Pages(NamedTuple):
         return self.free * self.size
 
     @property
-    def used_bytes(self) -> int:
-        return (self.total - self.free) * self.size
-
-    @property
     def are_worth_freeing(self) -> bool:
         return self.free * 2 > self.total and self.free_bytes > _WORTH_BYTES
 

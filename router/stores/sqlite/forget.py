@@ -13,7 +13,7 @@ from router.stores.sqlite import hours, turn_worth
 from router.stores.sqlite.files import connect, connect_to_read, is_damage, is_full
 from router.stores.sqlite.lock import find_owner
 from router.stores.sqlite.rows import transaction
-from router.stores.sqlite.schemas import JOBS, LEDGER, RESPONSES, check_version, find_copies
+from router.stores.sqlite.schemas import JOBS, LEDGER, RESPONSES, StoreOlder, check_version, find_copies
 
 _LOCK_SECONDS = 30.0
 _OF_CALLER = {
@@ -81,6 +81,8 @@ def _forget_in_copy(copy: Path, caller: Caller) -> Kept:
         times = copy.stat()
         kept = forget_caller(copy, caller)
         os.utime(copy, ns=(times.st_atime_ns, times.st_mtime_ns))  # retention goes by its age
+    except StoreOlder as error:
+        return Kept(copy, {}, problem=f"{error.for_callers}: delete it")
     except StoreUnusable as error:
         if error.__cause__ is None or not is_damage(error.__cause__):
             return Kept(copy, {}, problem=str(error))

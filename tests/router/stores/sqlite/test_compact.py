@@ -24,15 +24,6 @@ def fill(path, rows):
         database.executemany(FILL, [(f"req_{number}",) for number in range(rows)])
 
 
-def make_older(path):
-    """A ledger as a Tandem without maps of pages made it."""
-    write_ledger(path, {}, {})
-    with closing(connect(path)) as database:
-        database.execute("PRAGMA auto_vacuum = NONE")
-        database.execute("VACUUM")
-    assert not look(path).is_mapped
-
-
 def look(path):
     with closing(connect(path)) as database:
         return read_pages(database)

@@ -46,6 +46,7 @@ def test_a_copy_from_before_the_first_release_is_named(tmp_path):
     (kept,) = forget_in_copies(path, ADA)
 
     assert kept.problem.startswith(f"{copy.name} was written by a Tandem before 0.4.0")
+    assert kept.problem.endswith(": delete it")
 
 
 def test_a_ledger_that_is_locked_is_left_whole(tmp_path, monkeypatch):
