@@ -310,7 +310,7 @@ tiers:
         adapter: simulated
         accepts: [text, tools, custom_tools, json_schema, reasoning, completions]
         typical: {ttft_seconds: 0.2, tokens_per_second: 1000, prefill_tokens_per_second: 60000}
-        simulated: {ttft_seconds: 0.005, tokens_per_second: 50000, prefill_tokens_per_second: 100000000, answer_tokens: 40}
+        options: {ttft_seconds: 0.005, tokens_per_second: 50000, prefill_tokens_per_second: 100000000, answer_tokens: 40}
   deep:
     targets:
       - name: simulated-deep
@@ -318,7 +318,7 @@ tiers:
         window_tokens: 400000
         accepts: [text, tools, custom_tools, json_schema, reasoning, images, files]
         typical: {ttft_seconds: 0.9, tokens_per_second: 65, prefill_tokens_per_second: 60000}
-        simulated: {ttft_seconds: 0.02, tokens_per_second: 20000, prefill_tokens_per_second: 100000000, answer_tokens: 40}
+        options: {ttft_seconds: 0.02, tokens_per_second: 20000, prefill_tokens_per_second: 100000000, answer_tokens: 40}
 """
 
 

@@ -14,9 +14,6 @@ from router.contract.relay import Tls
 from router.contract.target import Price, Quota, Speed, Timeouts
 from router.contract.words import Feature, Vendor
 
-OPTIONS = "options"
-OPTIONS_ALIAS = "simulated"
-"""An older name for `options`, for the adapter of that name."""
 _PRESET = "preset:"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
@@ -72,8 +69,6 @@ class TargetSettings(Settings):
     """Certificates."""
     options: dict[str, object] | None = None
     """Settings of its adapter."""
-    simulated: dict[str, object] | None = None
-    """Old name of simulated targets' `options`."""
 
     @field_validator("name")
     @classmethod

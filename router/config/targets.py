@@ -14,7 +14,7 @@ from router.config.faults import STAND_IN, Fault, Known, KnownAdapter, check_blo
 from router.config.model_facts import ModelFacts, provider_of, read_facts
 from router.config.models import Config
 from router.config.secrets import SecretChecker
-from router.config.target_settings import OPTIONS, OPTIONS_ALIAS, TargetSettings, find_instructions
+from router.config.target_settings import TargetSettings, find_instructions
 from router.contract.extras import how_to_install
 from router.contract.limits import Limits
 from router.contract.relay import AdapterSettings, Endpoint, ExtraField, Tls, is_local
@@ -275,17 +275,7 @@ class TargetChecker(Struct, frozen=True):
                 self._add(block, name, "not for a target with billing: plan, whose requests pass unchanged", "remove it")
 
     def _check_options(self, block: TargetBlock, adapter: KnownAdapter) -> AdapterSettings | None:
-        """The adapter's settings, for one adapter also under an older name."""
-        given = {name: content for name in (OPTIONS, OPTIONS_ALIAS) if (content := getattr(block.settings, name)) is not None}
-        if OPTIONS_ALIAS in given and adapter.name != OPTIONS_ALIAS:
-            hint = f"the settings of {adapter.name} are under {OPTIONS}"
-            self._add(block, OPTIONS_ALIAS, f"only for adapter: {OPTIONS_ALIAS}", hint)
-            return None
-        if len(given) > 1:
-            self._add(block, OPTIONS_ALIAS, f"is another name for {OPTIONS}, and both are given", f"keep {OPTIONS}")
-            return None
-        name, content = next(iter(given.items()), (OPTIONS, {}))
-        checked = check_block(adapter.Settings, content, f"{block.path}.{name}", self.faults)
+        checked = check_block(adapter.Settings, block.settings.options or {}, f"{block.path}.options", self.faults)
         return checked if isinstance(checked, AdapterSettings) else None
 
 

@@ -25,7 +25,7 @@ tiers:
         accepts: [text, tools]
         price: {input: 0.2, output: 0.6}
         typical: {ttft_seconds: 0.2, tokens_per_second: 1000, prefill_tokens_per_second: 60000}
-        simulated:
+        options:
           {ttft_seconds: 0.02, tokens_per_second: 2000, answer_tokens: 60, faults: [{kind: error, when: stumbles}]}
   deep:
     targets:
@@ -35,7 +35,7 @@ tiers:
         accepts: [text, tools]
         price: {input: 3, output: 15}
         typical: {ttft_seconds: 0.9, tokens_per_second: 65, prefill_tokens_per_second: 60000}
-        simulated:
+        options:
           {ttft_seconds: 0.3, tokens_per_second: 120, answer_tokens: 120, faults: [{kind: queue, when: unhurriedly, seconds: 600}]}
 """
 UNHURRIED = "Read the whole code base unhurriedly"

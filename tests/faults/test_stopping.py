@@ -39,15 +39,15 @@ tiers:
     targets:
       - name: simulated-fast
         adapter: simulated
-        simulated: {{ttft_seconds: 0.005, tokens_per_second: 50000, answer_tokens: 20}}
+        options: {{ttft_seconds: 0.005, tokens_per_second: 50000, answer_tokens: 20}}
   deep:
     targets:
       - name: simulated-deep
         adapter: simulated
-        simulated: {{ttft_seconds: 0.02, tokens_per_second: {brief_pace}, answer_tokens: 20}}
+        options: {{ttft_seconds: 0.02, tokens_per_second: {brief_pace}, answer_tokens: 20}}
       - name: endless
         adapter: simulated
-        simulated: {{ttft_seconds: 0.02, tokens_per_second: 4, answer_tokens: 1000}}
+        options: {{ttft_seconds: 0.02, tokens_per_second: 4, answer_tokens: 1000}}
 """
 SHORT_CALLERS = 4
 

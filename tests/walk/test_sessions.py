@@ -427,7 +427,7 @@ async def test_opencodes_title_and_first_ask_in_flight_together_leave_the_turn_w
         return capture["path"], json.dumps({**capture["body"], "model": "auto"}).encode(), headers
 
     waits = "ttft_seconds: 0.02" if slow == "simulated-deep" else "ttft_seconds: 0.005"
-    async with running(SIMULATED.replace(f"simulated: {{{waits}", "simulated: {ttft_seconds: 0.2"), tmp_path) as tandem:
+    async with running(SIMULATED.replace(f"options: {{{waits}", "options: {ttft_seconds: 0.2"), tmp_path) as tandem:
         answers = await asyncio.gather(*(call(tandem.port, *sent(captures[name])) for name in names))
         replies = dict(zip(names, answers, strict=True))
         after = await call(tandem.port, *sent(loop))

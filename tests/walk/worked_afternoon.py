@@ -17,12 +17,12 @@ tiers:
         adapter: simulated
         price: {input: 0.5, output: 2, cached_input: 0.05}
         typical: {ttft_seconds: 0.2, tokens_per_second: 1000, prefill_tokens_per_second: 60000}
-        simulated:
+        options:
           {ttft_seconds: 0.004, tokens_per_second: 50000, answer_tokens: 40, faults: [{kind: rate_limit, when: XX-BUSY, retry_after_seconds: 0}]}
       - name: local-fast
         adapter: simulated
         typical: {ttft_seconds: 5, tokens_per_second: 100, prefill_tokens_per_second: 6000}
-        simulated: {ttft_seconds: 0.004, tokens_per_second: 50000, answer_tokens: 40, faults: [{kind: rate_limit, when: XX-BUSY, retry_after_seconds: 0}]}
+        options: {ttft_seconds: 0.004, tokens_per_second: 50000, answer_tokens: 40, faults: [{kind: rate_limit, when: XX-BUSY, retry_after_seconds: 0}]}
   deep:
     targets:
       - name: good-deep
@@ -30,11 +30,11 @@ tiers:
         price: {input: 5, output: 25, cached_input: 0.5}
         window_tokens: 400000
         typical: {ttft_seconds: 0.9, tokens_per_second: 65, prefill_tokens_per_second: 60000}
-        simulated: {ttft_seconds: 0.04, tokens_per_second: 1000, answer_tokens: 40}
+        options: {ttft_seconds: 0.04, tokens_per_second: 1000, answer_tokens: 40}
       - name: slow-deep
         adapter: simulated
         price: {input: 5, output: 25, cached_input: 0.5}
-        simulated: {ttft_seconds: 0.01, tokens_per_second: 20, answer_tokens: 400}
+        options: {ttft_seconds: 0.01, tokens_per_second: 20, answer_tokens: 400}
 """
 SESSIONS, TURNS = 60, 5
 QUICK = ("rename usr to user in models.py", "fix the typo in the footer", "bump the timeout to 60", "make the heading bold")

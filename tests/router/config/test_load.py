@@ -39,7 +39,7 @@ tiers:
       - {name: b, adapter: openai_http}
       - {name: c, adapter: openai_http, base_url: "http://x", dialect: messages, api_key: "env:MISSING_KEY"}
   deep:
-    targets: [{name: b, adapter: simulated, simulated: {speed: 3}}, {name: deep, adapter: simulated}]
+    targets: [{name: b, adapter: simulated, options: {speed: 3}}, {name: deep, adapter: simulated}]
 """
 
     faults = faults_of(config)
@@ -47,7 +47,7 @@ tiers:
     assert set(faults) == {
         "models.x", "policies[1]", "policies[2]", "policies[3].window.output_reserve_tokens",
         "tiers.fast.targets[0].adapter", "tiers.fast.targets[1].base_url", "tiers.fast.targets[2].dialect",
-        "tiers.fast.targets[2].api_key", "tiers.deep.targets[0].name", "tiers.deep.targets[0].simulated.speed",
+        "tiers.fast.targets[2].api_key", "tiers.deep.targets[0].name", "tiers.deep.targets[0].options.speed",
         "tiers.deep.targets[1].name",
     }  # fmt: skip
     assert "known: openai_http, anthropic_http, litellm, simulated" in faults["tiers.fast.targets[0].adapter"]

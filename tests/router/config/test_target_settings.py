@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from router.config.target_settings import OPTIONS, OPTIONS_ALIAS, TargetSettings, find_instructions
+from router.config.target_settings import TargetSettings, find_instructions
 
 
 @pytest.mark.parametrize("name", ["a", "gpt-5.5", "A_b.c-9", "x" * 64])
@@ -21,10 +21,6 @@ def test_a_name_that_a_header_or_a_path_would_break_on_is_refused(name):
 def test_an_address_is_a_plain_http_url(url):
     with pytest.raises(ValidationError, match="base_url"):
         TargetSettings(name="a", base_url=url)
-
-
-def test_options_have_one_name_and_one_older_name():
-    assert {OPTIONS, OPTIONS_ALIAS} <= set(TargetSettings.model_fields)
 
 
 def test_instructions_are_a_text_or_a_known_preset():

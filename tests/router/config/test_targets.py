@@ -80,25 +80,11 @@ def test_an_adapter_without_options_refuses_any():
     assert set(faults_of(adapter="openai_http", options={"x": 1})) == {"options.x"}
 
 
-@pytest.mark.parametrize("name", ["options", "simulated"])
-def test_the_simulated_adapter_takes_its_settings_under_either_name_and_faults_name_the_one_that_is_there(name):
-    plan = plan_of(adapter="simulated", **{name: {"answer_tokens": 7}})
+def test_an_adapter_takes_its_options_and_faults_in_them_are_named():
+    plan = plan_of(adapter="simulated", options={"answer_tokens": 7})
 
     assert plan.settings.answer_tokens == 7
-    assert set(faults_of(adapter="simulated", **{name: {"answer_token": 7}})) == {f"{name}.answer_token"}
-
-
-@pytest.mark.parametrize("older", [{}, {"answer_tokens": 7}])
-def test_both_names_at_once_are_a_fault(older):
-    faults = faults_of(adapter="simulated", options={"answer_tokens": 7}, simulated=older)
-
-    assert faults == {"simulated": "is another name for options, and both are given | keep options"}
-
-
-def test_the_older_name_is_for_the_simulated_adapter_alone():
-    assert faults_of(simulated={"region": "us"}) == {
-        "simulated": "only for adapter: simulated | the settings of warp are under options"
-    }
+    assert set(faults_of(adapter="simulated", options={"answer_token": 7})) == {"options.answer_token"}
 
 
 def test_options_set_the_usual_speed_where_their_class_says_so_and_not_by_their_names():
@@ -255,7 +241,7 @@ def test_targets_without_figures_are_as_fast_as_their_tier_is_meant_to_be():
 
 
 def test_a_simulated_target_is_typically_as_it_is_told_to_behave():
-    config = "tiers: {fast: {targets: [{name: a, adapter: simulated, simulated: {tokens_per_second: 777}}]}, deep: {targets: [{name: b, adapter: simulated}]}}"
+    config = "tiers: {fast: {targets: [{name: a, adapter: simulated, options: {tokens_per_second: 777}}]}, deep: {targets: [{name: b, adapter: simulated}]}}"
 
     assert load_text(config).targets[0].target.typical.tokens_per_second == 777
 
