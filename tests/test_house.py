@@ -321,8 +321,8 @@ def test_every_function_of_the_road_can_be_said_aloud():
 # The whole house. Each figure is what stood when it was last set, and only falls: what grows in one place shrinks in another.
 SOURCE_LINES, SOURCE_FILES = 80_174, 607
 PROGRAM_LINES = 1_526
-TEST_LINES = 121_332
-MEASURING_LINES = 9_323
+TEST_LINES = 121_325
+MEASURING_LINES = 9_321
 _WRITTEN = {".py", ".js", ".sql"}
 _MEASURING = tuple(f"tests/{folder}/" for folder in ("bench", "lab", "soak"))
 

@@ -51,7 +51,6 @@ class Item:
     edits: tuple[int, ...] = ()
     previous: str = ""
     id: str = ""
-    work_calls: int | None = None
     kind: str = ""
     """`asks`, `meaning` or `commits`; empty for a recorded turn, labelled by its work."""
 
@@ -112,7 +111,7 @@ def _read_turn(found: JsonObject) -> Item:
     context, prompt, repo = as_object(found.get("context")), found["prompt"], str(found.get("repo", "unknown"))
     if found["label"] == "unclear" or not isinstance(prompt, str):
         raise ValueError('label must be "quick" or "long", and prompt must be text')
-    calls, made = _numbers(context.get("prior_tool_calls")), as_object(found.get("evidence")).get("tool_calls")
+    calls = _numbers(context.get("prior_tool_calls"))
     return Item(
         source=str(found.get("source", "unknown")),
         repo=repo,
@@ -125,7 +124,6 @@ def _read_turn(found: JsonObject) -> Item:
         edits=_numbers(context.get("prior_edits")),
         previous=as_text(context.get("prev_prompt")),
         id=str(found.get("id", "")),
-        work_calls=_number(made) + 1 if isinstance(made, int) else None,
     )
 
 

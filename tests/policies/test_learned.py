@@ -71,10 +71,6 @@ VAGUE = [
     "go on", "yes", "do it", "same for the others", "the second option", "now the frontend", "fix it", "continue", "weiter",
     "继续",
 ]  # fmt: skip
-CORRECTIONS = [
-    "still red", "ci failed, please fix", "lint fail", "I've reverted your change, it broke the build", "that's wrong",
-    "same error", "still broken", "you forgot the second file", "不对，还是报错", "geht immer noch nicht",
-]  # fmt: skip
 NOTHING = ["hi", "thanks", "ok", "👍", "good morning", "lol", "perfect, thank you"]
 
 

@@ -235,9 +235,6 @@ def test_weights_that_cannot_be_read_are_a_fault_with_the_path_of_the_file(own_w
     assert said in faults["policies[1].learned.weights"]
 
 
-FITTED = "decision: {{base_rate: 0.3, personal_log_odds: 1.5, fitted_to: '{}', hop_seconds: 3}}\n"
-
-
 def test_rules_in_two_places_are_a_fault(tmp_path):
     rule = "{when: {words: bump}, tier: fast}"
     text = f"rules: [{rule}]\npolicies: [{{rules: {{rules: [{rule}]}}}}]\n" + TIERS_ONLY
