@@ -1,1 +1,1 @@
-"""Off the road: measure decisions on labelled data, replay a history, tune to it. Nothing leaves the machine."""
+"""Off the road: what a history was worth, and how it would be decided today. Nothing leaves the machine."""

@@ -1,1 +1,1 @@
-"""Log events, and the line that a person reads."""
+"""Log events, metrics and traces."""

@@ -211,7 +211,7 @@ def look_at_clients(loaded: LoadedConfig) -> list[Finding]:
 def look_at_files(loaded: LoadedConfig, *, in_full: bool = False) -> list[Finding]:
     ledger, found = loaded.ledger_path, list[Finding | None]()
     if ledger is None:
-        found.append(Finding("ledger", NOTE, "no ledger is kept", "set ledger.path: tandem why and tandem tune read it"))
+        found.append(Finding("ledger", NOTE, "no ledger is kept", "set ledger.path: tandem log and tandem why read it"))
     else:
         faults = _look_at_file(loaded, "ledger", ledger, LEDGER, in_full=in_full)
         found.append(faults or _look_at_migration("ledger", ledger, LEDGER) or _look_at_room(ledger))

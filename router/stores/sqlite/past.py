@@ -48,7 +48,7 @@ _LEARNING_SECONDS = 1.0
 _WRITTEN_SECONDS = 0.3
 """A router writes its queue every 0.2 s."""
 _HISTORY_SECONDS = 3_600.0
-"""Limit for `tune` and `replay`, which read every row and work in between."""
+"""Limit for `replay`, which reads every row and works in between."""
 _PACES = """
     SELECT at, attempts FROM entries
     WHERE sequence > (SELECT max(sequence) - 2000 FROM entries) AND instr(attempts, '"pace"') ORDER BY sequence
