@@ -32,7 +32,6 @@ from router.stores.sqlite.turn_worth import settle_turns
 
 DAYS = 31
 WEIGHTS = LearnedConfig().fingerprint
-"""Those that are shipped, so that `tandem tune` decides every turn of such a ledger again."""
 DECISION = (
     '{"v":3,"tier":"fast","targets":["fast-1","fast-2"],"decided_by":"estimate","prompt_tokens":8123,"usd_per_second":0.0208,'
     '"leans":[' + ",".join('["learned",{"log_odds":-0.61,"because":"words of a quick edit"}]' for _ in range(6)) + "],"

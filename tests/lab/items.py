@@ -1,4 +1,4 @@
-"""What a fit needs of labelled lines beyond what `tandem eval` reads: groups, weights, and words that only point back."""
+"""What a fit needs of labelled lines beyond what is scored: groups, weights, and words that only point back."""
 
 import re
 from collections import Counter

@@ -149,7 +149,7 @@ function Mark({ turn, again }) {
   return html`
     <div class="wrong">
       ${turn.mark
-        ? html`<p role="status" data-marked=${turn.mark}>Marked: ${turn.mark} would have been right. <code>tandem tune --apply</code> learns from it.
+        ? html`<p role="status" data-marked=${turn.mark}>Marked: ${turn.mark} would have been right.
             <button type="button" data-unmark disabled=${state.isSending} onClick=${judge(turn.tier)}>Take the mark back</button></p>`
         : html`<button type="button" data-wrong=${other} disabled=${state.isSending} onClick=${judge(other)}>This was wrong: ${other} would have been right</button>`}
       ${state.error && html`<p class="bad" role="alert">${state.error.message}</p>`}
