@@ -120,7 +120,7 @@ const Attempts = ({ found }) => html`
       ? html`<${Table} label="Attempts" head=${[["Target"], ["Answer"], ["Took", "number"], ["In → out", "number"], ["Cost", "number"]]}>
           ${found.attempts.map(
             (attempt, index) => html`<tr data-attempt=${index}>
-              <td>${attempt.target}${attempt.is_question ? html` <span class="muted">${attempt.is_look ? "look" : "second opinion"}</span>` : null}</td>
+              <td>${attempt.target}${attempt.is_question ? html` <span class="muted">${attempt.is_look ? "look" : "question"}</span>` : null}</td>
               <td>${attempt.error ? html`<span class="bad">${attempt.status ?? ""} ${attempt.error.replaceAll("_", " ")}</span>` : (attempt.status ?? "no answer")}</td>
               ${numbers(words.seconds(attempt.seconds), inOut(attempt.usage?.input_tokens, attempt.usage?.output_tokens), words.cost(attempt))}
             </tr>`,
@@ -199,9 +199,6 @@ function Place({ found, id }) {
     <//>`;
 }
 
-const SecondOpinion = ({ opinion }) => html`
-  <p class="muted">Second opinion of ${opinion.target}: ${opinion.answer ?? "none"}${opinion.because ? ` (${opinion.because})` : ""}.</p>`;
-
 const Unknown = ({ id, error }) => html`
   <div data-turn=${id}>
     <h1>No such turn</h1>
@@ -225,7 +222,6 @@ function Decision({ id, call, turn }) {
   return html`
     ${wantsWords && store.get().hello?.keeps_text && found.person_text && html`<blockquote data-words>${found.person_text}</blockquote>`}
     ${found.combined && html`<p data-combined>${found.combined}</p>`}
-    ${found.second_opinion && html`<${SecondOpinion} opinion=${found.second_opinion} />`}
     ${id !== turn.id && html`<p data-of-turn=${turn.id}>${call.turn_kind === "tool_loop" ? "It carries tool results and belongs to a turn. " : ""}<a href=${link("turn", turn.id)}>Why its turn went where it went</a></p>`}
     <details data-why open=${call.outcome === "SERVED" && (isWeighed || id === turn.id)}>
       <summary>Why ${found.tier} was chosen: ${found.because}</summary>
