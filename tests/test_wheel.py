@@ -38,7 +38,7 @@ def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(wheel):
     }
     moved = {"tandem_command.py", *templates}
     assert names == {str(path.relative_to(ROOT)) for path in files} - {"router/cli/command.py"} | moved
-    assert {"router/stores/sqlite/migrations/ledger/0001.sql", "policies/learned.weights"} <= names
+    assert {"router/stores/sqlite/migrations/ledger/0013.sql", "policies/learned.weights"} <= names
     assert not [name for name in names if "test" in Path(name).name]
 
 
