@@ -135,7 +135,7 @@ pytestmark = [pytest.mark.clients, pytest.mark.timeout(300)]
 
 SMALL, LARGE = "Fix the typo in calc.py", "Migrate the whole codebase to async, with tests and docs"
 ASKED = [LARGE if number % 4 == 2 else SMALL for number in range(20)]
-SLOW_DEEP = SIMULATED.replace("ttft_seconds: 0.02, tokens_per_second: 20000", "ttft_seconds: 0.4, tokens_per_second: 300")
+SLOW_DEEP = SIMULATED.replace("ttft_seconds: 0.02, tokens_per_second: 20000", "ttft_seconds: 1.2, tokens_per_second: 300")
 SDK_SCRIPT = """
 from openai import OpenAI
 

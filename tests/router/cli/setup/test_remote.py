@@ -177,7 +177,7 @@ def test_stores_are_shown_before_and_after_a_migration_and_only_that_migrates(ch
     assert "migrations applied: none, the database has no tables yet" in before[1]
     assert "fix postgres migrations missing: 0004" in again[1]
     assert "hint: tandem check --migrate, or start a router" in before[1]
-    assert migrated[0][1].startswith("shared.postgres: applied 0001")
+    assert migrated[0][1].startswith("shared.postgres: applied 0004")
     assert migrated[1][1] == "shared.postgres: nothing to do, the tables are up to date"
     assert "ok valkey " in after[1]
     assert "0 routers connected" in after[1]
