@@ -123,6 +123,7 @@ def list_leaving() -> str:
 FILES: Mapping[str, tuple[str, ...]] = {
     "next to the config": (
         *PLAIN,
+        "keys.yaml.before",
         "config.yaml.bak",
         "tandem.db",
         "tandem.db.before-…",

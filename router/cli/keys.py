@@ -23,7 +23,6 @@ from router.cli.common import (
     refuse_config,
     say,
 )
-from router.cli.config_file import CannotEdit
 from router.cli.figures import plural
 from router.cli.forget import forget_caller
 from router.cli.key_edit import change_key_file
@@ -101,8 +100,6 @@ def run(arguments: argparse.Namespace) -> int:
         return action.act(place, arguments)
     except ConfigError as error:
         raise refuse_config(error.source, error.faults) from error
-    except CannotEdit as error:
-        raise Ended(1, f"{place.path}: {error}") from error
 
 
 def _check_usage(arguments: argparse.Namespace, action: "_Action") -> None:
@@ -135,7 +132,7 @@ def _add(place: KeyPlace, arguments: argparse.Namespace) -> int:
         return _check(file, name, {**_read_rights(arguments), "keys": (key,)})
 
     caller = change_key_file(place.path, add).callers[name]
-    say(f"added {name} to {place.path}")
+    say(f"added {name}")
     _say_rights(caller, key, now)
     _hand_out(place, arguments, new, caller)
     _say_prices(caller)
@@ -156,7 +153,7 @@ def _set(place: KeyPlace, arguments: argparse.Namespace) -> int:
         return _check(file, name, chosen)
 
     caller = change_key_file(place.path, change).callers[name]
-    say(f"changed {name} in {place.path}")
+    say(f"changed {name}")
     for line in describe_rights(caller):
         say(f"  {line}")
     for key in caller.keys:
@@ -215,7 +212,7 @@ def _revoke(place: KeyPlace, arguments: argparse.Namespace) -> int:
     name, *ids = gone
     say(f"revoked {plural(len(ids), 'key')} of {name}: {', '.join(ids)}" if ids else f"removed {name}")
     if name not in left:
-        say(f"  {name} has no key left, and is no longer in {place.path}. The ledger keeps its rows")
+        say(f"  {name} has no key left, and is no longer in the file. The ledger keeps its rows")
     _say_ended(place, arguments.config, ids)
     return 0
 

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
+import yaml
 from pydantic import Field, ValidationError, field_validator
 
 from router.config.faults import ConfigError, Fault, as_fault
@@ -177,6 +178,12 @@ def parse_keys(text: str, source: str) -> KeyFile:
         return KeyFile.model_validate(parse(text, source, _MAX_ENTRIES) if has_settings else {})
     except ValidationError as error:
         raise ConfigError(source, [as_fault(entry, model=KeyFile) for entry in error.errors()]) from error
+
+
+def write_keys(file: KeyFile) -> str:
+    """In one form: a line for each setting that is not the default, and for each key."""
+    content = {"callers": {}} | file.model_dump(mode="json", exclude_defaults=True)
+    return yaml.safe_dump(content, sort_keys=False, default_flow_style=None, width=1_000)
 
 
 def may_others_read(path: Path) -> bool:
