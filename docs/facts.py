@@ -16,7 +16,7 @@ from tables import REFERENCE, list_settings
 
 from adapters.simulated import Fault
 from router.cli import background, mcp_tools
-from router.config.changes import FIXED
+from router.config import changes
 from router.config.models import Config
 from router.dialects import histories
 from router.edge import logins
@@ -51,8 +51,7 @@ def name_all(names: tuple[str, ...] | list[str]) -> str:
 
 
 def list_restarts() -> str:
-    """Without settings of a block that is named itself."""
-    return name_all([path for path in FIXED if path.rpartition(".")[0] not in FIXED])
+    return name_all(changes.list_restarts())
 
 
 def say_summary(template: str) -> str:
@@ -123,8 +122,8 @@ def list_leaving() -> str:
 FILES: Mapping[str, tuple[str, ...]] = {
     "next to the config": (
         *PLAIN,
-        "keys.yaml.before",
         "config.yaml.bak",
+        "keys.yaml.before",
         "tandem.db",
         "tandem.db.before-…",
         "tandem.db.lock",

@@ -47,10 +47,12 @@ def _print(told: Any, url: str) -> None:
     before, after = told["fingerprint"]["before"], told["fingerprint"]["after"]
     what = f"{before} → {after}" if before != after else after
     print(f"reloaded {url}: config {what}")
-    for line in told["changed"] or ["nothing changed"]:
-        print(f"  {line}")
-    for line in told["needs_restart"]:
-        print(f"  needs a restart: {line}")
+    for block in told["changed"]:
+        print(f"  changed: {block}")
+    if told["needs_restart"]:
+        print(f"  needs a restart, and stays as before until then: {', '.join(told['needs_restart'])}")
+    elif not told["changed"]:
+        print("  nothing changed")
     for warning in told["warnings"]:
         say(f"warning: {warning}")
 

@@ -1,51 +1,27 @@
-"""The difference between two configs in words: what a reload applies, and what needs a restart. Secrets are never shown."""
+"""The difference between two configs: the blocks that a reload applies, and the settings that need a restart."""
 
-import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
+from functools import cache
+from operator import attrgetter
 
 from msgspec import Struct
-from pydantic import BaseModel
 
 from router.config.load import LoadedConfig
-from router.config.settings import fields_of
-from router.contract.block import Block
+from router.config.models import Config
+from router.config.settings import fields_of, inner_block
+from router.contract.block import RESTART
 from router.contract.keys import KeyRing
-from router.contract.rights import Rights
+from router.contract.secret import Secret
+from router.contract.words import Tier
 
-FIXED = (
-    "server.host",
-    "server.port",
-    "server.tls",
-    "server.stop_listening_after_seconds",
-    "limits.drain_seconds",
-    "jobs.keep_hours",
-    "shared.valkey",
-    "shared.valkey.url",
-    "shared.valkey.timeout_ms",
-    "shared.valkey.prefix",
-    "shared.secret",
-    "shared.on_store_outage",
-    "shared.replica",
-    "shared.postgres",
-    "shared.postgres.url",
-    "shared.postgres.timeout_ms",
-    "shared.postgres.connections",
-    "ledger.path",
-    "ledger.keep_days",
-    "store.path",
-    "keys",
-)
-"""Settings that are read only at the start. A block counts as present or absent."""
-_MAX_SHOWN_CHARS = 40
 _MAX_NAMED = 3
-_SHOWN = (bool, int, float, str, type(None))
-Flat = Mapping[str, object]
 
 
 class Changes(Struct, frozen=True):
     applied: tuple[str, ...]
+    """Blocks, with the names of their targets or callers."""
     needs_restart: tuple[str, ...]
-    """Differing from the start, and without effect until a restart."""
+    """Settings that differ from the start, and have no effect until a restart."""
 
 
 def find_changes(started: LoadedConfig, before: LoadedConfig, after: LoadedConfig, weights_before: str = "") -> Changes:
@@ -53,157 +29,93 @@ def find_changes(started: LoadedConfig, before: LoadedConfig, after: LoadedConfi
 
     `weights_before` is the fingerprint of the weights in use, whose file may have been rewritten.
     """
-    first, old, new = _flatten(started), _flatten(before), _flatten(after)
-    fixed = [path for path in _differing(first, new) if _is_fixed(path)]
-    applied = [path for path in _differing(old, new) if not _is_fixed(path)]
-    return Changes(
-        applied=(
-            *_compare_targets(before, after),
-            *find_refreshed(before, after),
-            *(_say_setting(path, old, new) for path in applied),
-            *_compare_keys(before.keys, after.keys),
-            *_compare_own(before, after),
-            *_compare_weights(weights_before or before.weights_fingerprint, after.weights_fingerprint),
-        ),
-        needs_restart=tuple(_say_setting(path, first, new) for path in fixed),
-    )
+    first, now = _fixed_of(started), _fixed_of(after)
+    applied = dict.fromkeys(find_applied(before, after))
+    if (weights_before or before.weights_fingerprint) != after.weights_fingerprint:
+        applied["policies"] = None
+    return Changes(tuple(applied), tuple(path for path in now if now[path] != first[path]))
 
 
-def find_refreshed(before: LoadedConfig, after: LoadedConfig) -> tuple[str, ...]:
-    """New values in `.env`, and a new certificate. A value that many targets use is one line."""
-    old, new = _values_of(before), _values_of(after)
-    changed = [name for name in new if name in old and old[name][0] != new[name][0]]
-    found = [f"{name}: new value, used by {_name_few(new[name][1])}" for name in changed]
-    if before.config.traces == after.config.traces and before.trace_headers != after.trace_headers:
-        found.append("traces.headers: new value")
-    if before.certificate is not None and after.certificate is not None and before.certificate != after.certificate:
-        found.append(f"server.tls: new certificate {after.certificate.describe(time.time())}")
+def find_applied(before: LoadedConfig, after: LoadedConfig) -> tuple[str, ...]:
+    """Blocks whose settings differ, or the secrets, certificates, policies and texts that they name."""
+    old, new = _blocks_of(before), _blocks_of(after)
+    blocks = [name for name in new if old[name] != new[name] and None not in (old[name], new[name])]
+    return (*_compare_targets(before, after), *blocks, *find_key_changes(before.keys, after.keys))
+
+
+def find_key_changes(before: KeyRing | None, after: KeyRing | None) -> tuple[str, ...]:
+    if before is None or after is None:
+        return ()
+    old, new = _callers_in(before), _callers_in(after)
+    changed = [name for name in dict.fromkeys((*old, *new)) if old.get(name) != new.get(name)]
+    return (f"callers ({_name_few(changed)})",) if changed else ()
+
+
+@cache
+def list_restarts(kind: type = Config, prefix: str = "") -> tuple[str, ...]:
+    """Settings that are read only at the start, by their path."""
+    found: list[str] = []
+    for name, field in fields_of(kind).items():
+        inner = inner_block(field)
+        if RESTART in field.metadata:
+            found.append(f"{prefix}{name}")
+        elif inner is not None:
+            found += list_restarts(inner, f"{prefix}{name}.")
     return tuple(found)
 
 
-def _values_of(loaded: LoadedConfig) -> dict[str, tuple[str, list[str]]]:
-    """The values of `.env` by their variables, with what uses each."""
-    used = [(plan.target.name, secret) for plan in loaded.targets for secret in plan.endpoint.secrets]
-    used += [("alerts.webhook", secret) for secret in (loaded.webhook,) if secret is not None]
-    used += [("webhooks", secret) for hook in loaded.job_webhooks for secret in hook.secret]
-    used += [("metrics.key", secret) for secret in (loaded.metrics_key,) if secret is not None]
-    found: dict[str, tuple[str, list[str]]] = {}
-    for name, secret in used:
-        if secret.is_from_file:
-            found.setdefault(secret.variable, (secret.kept, []))[1].append(name)
+def _fixed_of(loaded: LoadedConfig) -> dict[str, object]:
+    """Of keys and a certificate only whether there are any: others are taken."""
+    config = loaded.config
+    own = {"ledger.path": loaded.ledger_path, "store.path": loaded.store_path}
+    present = {"server.tls": config.server.tls is not None, "keys": config.keys is not None}
+    return {path: attrgetter(path)(config) for path in list_restarts()} | own | present
+
+
+def _blocks_of(loaded: LoadedConfig) -> dict[str, object]:
+    """None for one that only a restart turns on."""
+    blocks = loaded.config.model_dump(exclude={"tiers"})
+    for path in list_restarts():
+        block, _, setting = path.partition(".")
+        blocks[block] = {name: value for name, value in blocks[block].items() if name != setting} if setting else None
+    more = {
+        "alerts": _reveal(loaded.webhook),
+        "combine": loaded.combine,
+        "metrics": _reveal(loaded.metrics_key),
+        "policies": [(own.source, own.digest, own.trouble) for own in loaded.own_policies],
+        "traces": loaded.trace_headers,
+        "webhooks": _reveal(*(secret for hook in loaded.job_webhooks for secret in hook.secret)),
+    }
+    tls = loaded.tls_paths
+    watched = {"keys": loaded.keys_path, "server.tls": (tls, loaded.certificate) if tls is not None else None}
+    return blocks | {name: (blocks[name], value) for name, value in more.items()} | watched
+
+
+def _compare_targets(before: LoadedConfig, after: LoadedConfig) -> Iterator[str]:
+    for tier in Tier:
+        old, new = (_targets_of(loaded, tier) for loaded in (before, after))
+        changed = [name for name in dict.fromkeys((*old, *new)) if old.get(name) != new.get(name)]
+        if changed or list(old) != list(new):
+            yield f"tiers.{tier} ({_name_few(changed or new)})"
+
+
+def _targets_of(loaded: LoadedConfig, tier: Tier) -> dict[str, object]:
+    plans = [plan for plan in loaded.targets if plan.target.tier is tier]
+    return {plan.target.name: (plan, _reveal(*plan.endpoint.secrets)) for plan in plans}
+
+
+def _reveal(*secrets: Secret | None) -> list[str]:
+    """Their values, which are not compared with the secrets themselves."""
+    return [secret.reveal() for secret in secrets if secret is not None]
+
+
+def _callers_in(ring: KeyRing) -> dict[str, list[object]]:
+    found: dict[str, list[object]] = {name: [rights] for name, rights in ring.rights.items()}
+    for key in ring:
+        found.setdefault(key.caller.name, []).append(key)
     return found
 
 
 def _name_few(names: Iterable[str]) -> str:
-    first, rest = (ordered := list(dict.fromkeys(names)))[:_MAX_NAMED], len(ordered) - _MAX_NAMED
+    first, rest = (ordered := list(names))[:_MAX_NAMED], len(ordered) - _MAX_NAMED
     return f"{', '.join(first)} and {rest} more" if rest > 0 else ", ".join(first)
-
-
-def find_key_changes(before: KeyRing, after: KeyRing) -> tuple[str, ...]:
-    return tuple(_compare_keys(before, after))
-
-
-def _flatten(loaded: LoadedConfig) -> Flat:
-    config = loaded.config
-    found = dict(_walk(config.model_copy(update={"tiers": None}), ""))
-    found |= {f"tiers.{tier}.instructions": block.instructions for tier, block in config.tiers}
-    for path in [path for path in found if path.startswith(("server.tls.", "keys."))]:
-        del found[path]
-    found["server.tls"], found["keys"] = config.server.tls is not None, config.keys is not None
-    if config.keys is not None:
-        found["keys.file"] = config.keys.file
-    if config.server.tls is not None:
-        found |= {f"server.tls.{name}": value for name, value in config.server.tls}
-    found["ledger.path"] = str(loaded.ledger_path) if loaded.ledger_path is not None else None
-    found["store.path"] = str(loaded.store_path) if loaded.store_path is not None else None
-    return found
-
-
-def _compare_own(before: LoadedConfig, after: LoadedConfig) -> Iterator[str]:
-    """Own policies whose file holds another text, or that could not be used before or cannot now."""
-    known = {own.source: own for own in before.own_policies}
-    for own in after.own_policies:
-        old = known.get(own.source)
-        if old is not None and (old.digest, old.trouble) != (own.digest, own.trouble):
-            yield f"policy {own.name}: {own.source} was read again"
-
-
-def _walk(block: object, prefix: str) -> Iterator[tuple[str, object]]:
-    for name, value in _settings_of(block):
-        if isinstance(value, BaseModel | Block):
-            yield from _walk(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value
-
-
-def _settings_of(block: object) -> list[tuple[str, object]]:
-    return list(block) if isinstance(block, BaseModel) else [(name, getattr(block, name)) for name in fields_of(type(block))]
-
-
-def _differing(old: Flat, new: Flat) -> list[str]:
-    names = dict.fromkeys((*old, *new))
-    return [name for name in names if old.get(name) != new.get(name)]
-
-
-def _is_fixed(path: str) -> bool:
-    return path in FIXED
-
-
-def _say_setting(path: str, old: Flat, new: Flat) -> str:
-    before, after = old.get(path), new.get(path)
-    if path in ("server.tls", "keys"):
-        return f"{path}: {'added' if after else 'removed'}"
-    if isinstance(before, _SHOWN) and isinstance(after, _SHOWN):
-        shown = f"{path}: {_show(before)} → {_show(after)}"
-        if len(shown) <= len(path) + 2 * _MAX_SHOWN_CHARS:
-            return shown
-    return f"{path}: changed"
-
-
-def _show(value: object) -> str:
-    if value is None or value == "":
-        return "none"
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _compare_targets(before: LoadedConfig, after: LoadedConfig) -> Iterator[str]:
-    old, new = ({plan.target.name: plan for plan in loaded.targets} for loaded in (before, after))
-    yield from (f"target {name}: added to {new[name].target.tier}" for name in new if name not in old)
-    yield from (f"target {name}: removed" for name in old if name not in new)
-    settings_before, settings_after = _target_settings(before), _target_settings(after)
-    for name in (name for name in new if name in old):
-        if old[name].target.tier is not new[name].target.tier:
-            yield f"target {name}: {old[name].target.tier} → {new[name].target.tier}"
-        differing = _differing(settings_before[name], settings_after[name])
-        if differing:
-            yield f"target {name}: changed {', '.join(differing)}"
-    if list(old) != list(new) and set(old) == set(new):
-        yield "targets: their order changed"
-
-
-def _target_settings(loaded: LoadedConfig) -> dict[str, Flat]:
-    tiers = loaded.config.tiers
-    return {target.name: dict(target) for block in (tiers.fast, tiers.deep) for target in block.targets}
-
-
-def _compare_keys(before: KeyRing | None, after: KeyRing | None) -> Iterator[str]:
-    if before is None or after is None:
-        return
-    old, new = before.rights, after.rights
-    yield from (f"caller {name}: added" for name in new if name not in old)
-    yield from (f"caller {name}: removed" for name in old if name not in new)
-    for name in (name for name in new if name in old and old[name] != new[name]):
-        yield f"caller {name}: changed {', '.join(_differing_rights(old[name], new[name]))}"
-    keys_before, keys_after = frozenset(before), frozenset(after)
-    for count, verb in ((len(keys_after - keys_before), "added"), (len(keys_before - keys_after), "removed")):
-        if count:
-            yield f"keys: {count} {verb}"
-
-
-def _differing_rights(old: Rights, new: Rights) -> list[str]:
-    return [name for name in Rights.__struct_fields__ if getattr(old, name) != getattr(new, name)]
-
-
-def _compare_weights(before: str, after: str) -> Iterator[str]:
-    if before != after:
-        yield f"weights: {before or 'none'} → {after or 'none'}"

@@ -1,9 +1,12 @@
 """The settings of `config.yaml`. Their docstrings are the reference and the schema; unknown keys are refused."""
 
+from typing import Annotated
+
 from pydantic import Field, field_validator
 
 from router.config.settings import Settings, find_address_fault
 from router.config.target_settings import TiersSettings
+from router.contract.block import RESTART
 from router.contract.combine import Combine
 from router.contract.economics import Economics
 from router.contract.job import JobTerms
@@ -59,13 +62,13 @@ class ServerTlsSettings(Settings):
 class ServerSettings(Settings):
     """Where the router listens."""
 
-    host: str = "127.0.0.1"
+    host: Annotated[str, RESTART] = "127.0.0.1"
     """Address to bind."""
-    port: int = Field(default=4000, ge=0, le=65_535)
+    port: Annotated[int, Field(ge=0, le=65_535), RESTART] = 4000
     """0 picks a free one."""
-    tls: ServerTlsSettings | None = None
+    tls: Annotated[ServerTlsSettings | None, RESTART] = None
     """Serves HTTPS, not HTTP."""
-    stop_listening_after_seconds: float = Field(default=0.0, ge=0, le=600)
+    stop_listening_after_seconds: Annotated[float, Field(ge=0, le=600), RESTART] = 0.0
     """How long a stop still takes connections."""
 
 
@@ -96,11 +99,11 @@ class BudgetsSettings(Settings):
 class LedgerSettings(Settings):
     """The record of requests."""
 
-    path: str | None = "tandem.db"
+    path: Annotated[str | None, RESTART] = "tandem.db"
     """SQLite file. Empty or null: no record."""
     keep_text: bool = False
     """Keep prompts and answers."""
-    keep_days: int = Field(default=31, ge=1, le=3_650)
+    keep_days: Annotated[int, Field(ge=1, le=3_650), RESTART] = 31
     """Older entries are deleted. A monthly budget needs 31."""
 
 
@@ -151,7 +154,7 @@ class AlertsSettings(Settings):
 class StoreSettings(Settings):
     """The responses that later requests continue from (`previous_response_id`)."""
 
-    path: str | None = None
+    path: Annotated[str | None, RESTART] = None
     """SQLite file for `store: true`, kept 30 days. Without: memory, at most an hour."""
 
 
@@ -160,7 +163,7 @@ class Config(Settings):
 
     server: ServerSettings = ServerSettings()
     """Where the router listens."""
-    keys: KeysSettings | None = None
+    keys: Annotated[KeysSettings | None, RESTART] = None
     """Callers need keys. Absent: loopback only."""
     budgets: BudgetsSettings = BudgetsSettings()
     """How the budgets of keys are counted."""
@@ -207,7 +210,7 @@ class Config(Settings):
     """The coding agent of `tandem delegate --agent`."""
     webhooks: tuple[JobWebhook, ...] = Field(default=(), max_length=20)
     """Receivers of events of background jobs."""
-    shared: SharedTerms = SharedTerms()
+    shared: Annotated[SharedTerms, RESTART] = SharedTerms()
     """What several routers share."""
     version: int | None = Field(default=None, ge=1)
     """Release it was written for: 4 for 0.4. Older ones refuse it."""

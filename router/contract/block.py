@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 ELSEWHERE = "elsewhere"
 """Marks a field that follows from other settings: no file can set it."""
+RESTART = "restart"
+"""Marks a setting that is read only at the start: a change of it needs a restart."""
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Protocol
 from msgspec import Struct
 from pydantic import Field
 
-from router.contract.block import ELSEWHERE, Block, Seconds
+from router.contract.block import ELSEWHERE, RESTART, Block, Seconds
 from router.contract.caller import Caller
 from router.contract.share import has_room
 from router.contract.words import Word
@@ -47,7 +47,7 @@ class JobTerms(Block, frozen=True):
     """Disk; when full, likewise."""
     deadline_seconds: Seconds = 14_400.0
     """For each run of a job."""
-    keep_hours: Annotated[float, Field(gt=0, le=720)] = 24.0
+    keep_hours: Annotated[float, Field(gt=0, le=720), RESTART] = 24.0
     """For ended jobs, with their texts."""
     share: Annotated[float, ELSEWHERE] = 1.0
     """The part of the queue and of the disk that one caller may have alone (`limits.share`)."""

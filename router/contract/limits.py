@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from router.contract.block import ELSEWHERE, Block, Seconds
+from router.contract.block import ELSEWHERE, RESTART, Block, Seconds
 
 
 class Limits(Block, frozen=True):
@@ -36,7 +36,7 @@ class Limits(Block, frozen=True):
     """Between two pieces of a stream."""
     deadline_seconds: Seconds = 3_600.0
     """For a whole request."""
-    drain_seconds: Seconds = 30.0
+    drain_seconds: Annotated[Seconds, RESTART] = 30.0
     """For running requests at shutdown."""
     max_sockets: Annotated[int, Field(ge=0)] = 1_000
     """Concurrent WebSockets; more get 426. 0: none."""

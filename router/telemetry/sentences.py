@@ -23,8 +23,9 @@ def _join(first: str, parts: list[str]) -> str:
 
 
 def _say_reloaded(fields: Fields) -> str:
-    waits = [f"needs a restart: {setting}" for setting in fields["needs_restart"]]
-    return _join("config reloaded", [*(fields["changed"] or ["nothing changed"]), *waits])
+    waits = ", ".join(fields["needs_restart"])
+    said = [*fields["changed"], *([f"needs a restart, and stays as before until then: {waits}"] if waits else [])]
+    return _join("config reloaded", said or ["nothing changed"])
 
 
 def _say_misconfigured(fields: Fields) -> str:

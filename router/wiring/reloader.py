@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from msgspec import Struct, structs
 
-from router.config.changes import Changes, find_changes, find_key_changes, find_refreshed
+from router.config.changes import Changes, find_applied, find_changes, find_key_changes
 from router.config.faults import ConfigError
 from router.config.key_file import check_blank
 from router.config.load import LoadedConfig
@@ -97,7 +97,7 @@ class Reloader:
             loaded = replace(loaded, keys=before.keys)
         changes = find_changes(self._started, before, loaded, self.house.plan.rules.weights_fingerprint)
         already, self._refreshed = self._refreshed, ()
-        changes = structs.replace(changes, applied=(*(f"{line} (in use already)" for line in already), *changes.applied))
+        changes = structs.replace(changes, applied=(*(f"{line}, in use already" for line in already), *changes.applied))
         self._use(loaded)
         done = Reloaded(changes, before.fingerprint, loaded.fingerprint, loaded.warnings)
         events.config_reloaded(
@@ -125,7 +125,7 @@ class Reloader:
         """
         async with self._turn:
             before, loaded = self.loaded.keys, await asyncio.to_thread(self._with_keys, read)
-            changed = find_key_changes(before, loaded.keys) if before is not None and loaded.keys is not None else ()
+            changed = find_key_changes(before, loaded.keys)
             if changed:
                 self._swap(loaded)
             return changed
@@ -138,7 +138,7 @@ class Reloader:
             except ConfigError as error:
                 events.config_kept(source=error.source, faults=tuple(map(str, error.faults)))
                 return
-            if changed := find_refreshed(self.loaded, loaded):
+            if changed := find_applied(self.loaded, loaded):
                 self._use(loaded)
                 self._refreshed += changed
                 events.secrets_reloaded(changed=changed)

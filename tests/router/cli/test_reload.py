@@ -28,8 +28,8 @@ def test_what_changed_is_printed_and_every_fault_of_a_config_that_is_refused(her
         told = json.loads(capsys.readouterr().out)
 
     assert f"reloaded {url}: config " in done
-    assert "target simulated-deep: changed window_tokens" in done
-    assert "needs a restart: server.port: 4000 → 4001" in done
+    assert "  changed: tiers.deep (simulated-deep)\n" in done
+    assert "  needs a restart, and stays as before until then: server.port\n" in done
     assert "changed nothing" in refused
     assert "server.prot: no such setting" in refused
     assert "tiers: needs fast and deep" in refused

@@ -88,19 +88,19 @@ def test_a_request_without_usage_or_tier_is_told_all_the_same(logged):
 
 
 def test_for_a_person_a_reload_is_one_line_without_hints(noted):
-    events.config_reloaded(changed=("target a: removed",), needs_restart=("server.port: 1 → 2",), before="x", fingerprint="y")
+    events.config_reloaded(changed=("tiers.fast (a)",), needs_restart=("server.port", "shared"), before="x", fingerprint="y")
     events.config_reloaded(changed=(), needs_restart=(), before="x", fingerprint="x")
     events.config_kept(source="config.yaml", faults=("tiers: missing\n  hint: write them", "server.prot: no such setting"))
-    events.secrets_reloaded(changed=("A_KEY: new value, used by spark",))
-    events.keys_reloaded(changed=("caller ada: added", "keys: 1 added"), callers=1, keys=1)
+    events.secrets_reloaded(changed=("tiers.fast (spark)",))
+    events.keys_reloaded(changed=("callers (ada)",), callers=1, keys=1)
     events.keys_kept(faults=("keys.yaml file: other users may read it\n  hint: chmod",))
 
     assert [sentence for sentence, _ in noted] == [
-        "config reloaded: target a: removed; needs a restart: server.port: 1 → 2",
+        "config reloaded: tiers.fast (a); needs a restart, and stays as before until then: server.port, shared",
         "config reloaded: nothing changed",
         "config.yaml was not taken, and the config before it stays in use: tiers: missing; server.prot: no such setting",
-        "secrets reloaded: A_KEY: new value, used by spark",
-        "keys reloaded: caller ada: added; keys: 1 added",
+        "secrets reloaded: tiers.fast (spark)",
+        "keys reloaded: callers (ada)",
         "the key file was not taken, and no key was added or revoked: keys.yaml file: other users may read it",
     ]
 

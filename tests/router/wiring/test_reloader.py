@@ -33,8 +33,8 @@ async def test_a_config_is_taken_and_said_what_changed(tandem, write, listen):
 
     done = await tandem.built.reloader.reload()
 
-    assert done.changes.applied == ("target simulated-deep: changed window_tokens",)
-    assert done.changes.needs_restart == ("server.port: 4000 → 4001",)
+    assert done.changes.applied == ("tiers.deep (simulated-deep)",)
+    assert done.changes.needs_restart == ("server.port",)
     assert tandem.house.plan.targets["simulated-deep"].window_tokens == 200_000
     assert (done.before, done.after) == (before, tandem.house.plan.rules.config_fingerprint)
     (event,) = heard()
@@ -138,7 +138,7 @@ async def test_the_keys_in_use_stay_where_the_config_has_none_any_more(start, tm
 
     done = await tandem.built.reloader.reload()
 
-    assert done.changes.needs_restart == ("keys: removed",)
+    assert done.changes.needs_restart == ("keys",)
     assert (await call(tandem.port, "/v1/chat/completions", chat())).status == 401
 
 

@@ -110,7 +110,7 @@ async def test_a_local_caller_may_reload_where_nobody_needs_a_key(tandem):
     reply = await call(tandem.port, PAGE, b"")
 
     assert reply.status == 200
-    assert reply.json["changed"] == ["target simulated-deep: changed window_tokens"]
+    assert reply.json["changed"] == ["tiers.deep (simulated-deep)"]
     assert (reply.json["needs_restart"], reply.json["warnings"]) == ([], [])
     assert reply.json["fingerprint"]["after"] == tandem.house.plan.rules.config_fingerprint
 
