@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from router.cli import COMMANDS, GROUPS, fill_parser
-from router.cli.key_rights import RIGHTS
+from router.cli.keys import RIGHTS
 from router.config import key_file, models
 from router.config.settings import field_notes, fields_of, inner_block
 from router.contract import errors

@@ -2,6 +2,7 @@
 
 import math
 import time
+from datetime import UTC, datetime
 
 UNKNOWN = "-"
 
@@ -62,6 +63,10 @@ def plural(number: int, noun: str) -> str:
 def clock(at: float) -> str:
     """Local time: 11:23."""
     return time.strftime("%H:%M", time.localtime(at))
+
+
+def moment(at: datetime) -> str:
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def day_and_clock(at: float) -> str:

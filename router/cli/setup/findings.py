@@ -11,8 +11,7 @@ from pathlib import Path
 from textwrap import wrap
 
 from router.cli.common import command_name, init_command, path_of, readable, url_in_use, usual_url
-from router.cli.figures import plural
-from router.cli.key_rights import write_moment
+from router.cli.figures import moment, plural
 from router.cli.refused import explain
 from router.cli.routers import all_routers, find_at, is_tandem
 from router.cli.setup.facts import open_store, read_facts, shell_here
@@ -324,7 +323,7 @@ def look_at_callers(loaded: LoadedConfig, now: float) -> list[Finding]:
             continue
         later = (other for other in keys if other.caller == key.caller and (other.expires_at is None or other.expires_at > end))
         text = f"{key.id} of {key.caller.name} {'expired' if end <= now else 'expires'} "
-        text += write_moment(datetime.fromtimestamp(end, UTC))
+        text += moment(datetime.fromtimestamp(end, UTC))
         if end <= now:
             found.append(Finding("callers", NOTE, text, f"remove it with {command_name()} keys revoke {key.id}"))
         elif next(later, None) is not None:

@@ -2,12 +2,14 @@
 
 import io
 import json
+import os
 import stat
+import threading
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from router.cli import main
+from router.cli import config_file, main
 from router.config.key_file import read_key_file
 from router.contract.caller import Caller
 from router.contract.keys import make_key, split_key
@@ -17,6 +19,23 @@ from tests.conftest import SIMULATED
 from tests.tools.kept import make_entry
 from tests.tools.keyed import KEYS, write_keys
 from tests.tools.ledgers import write_ledger
+
+WRITTEN = (
+    "# Callers, what each may do, and digests of their keys. `tandem keys` writes this file, and keeps comments only above "
+    "`callers`.\n"
+)
+HAND = f"""callers:
+  # the first
+  ada:            # platform team
+    daily_usd: 5  # as agreed
+    keys:
+      - {{id: "aaaaaaaa", sha256: "{"0" * 64}", created: 2026-10-01}}   # since October
+      - id: "bbbbbbbb"
+        sha256: "{"0" * 64}"
+        created: 2026-10-01T10:00:00.5+02:00
+  bob:
+    keys:
+"""
 
 
 @pytest.fixture
@@ -84,7 +103,8 @@ def test_add_gives_the_rights_and_limits_that_were_named(config, add):
 def test_add_says_what_the_caller_may_do_and_how_to_use_the_key(config, run):
     _, _, err = run("add", "ada", "--daily-usd", "5", "--expires", "90d")
 
-    assert "  served by fast and deep\n  may ask for fast by name, not for deep\n  limits: $5.00 a day\n  expires 20" in err
+    assert "  served by fast and deep\n  may ask for fast by name, not for deep\n  limits: $5.00 a day\n  key " in err
+    assert " expires 20" in err
     assert "  tandem connect codex --url http://127.0.0.1:4000 --key-env TANDEM_KEY\n" in err
     assert "accepts it within seconds" in err
     assert "tandem check" in err
@@ -172,12 +192,12 @@ def test_a_name_that_may_not_be_used_is_refused(config, run, name):
         (["add", "ada", "--grace", "1h"], "--grace is an option of tandem keys rotate"),
         (["set", "ada", "--json"], "--json is an option of tandem keys add, list, rotate and forget, not of set"),
         (["set", "ada"], "needs what to change"),
-        (["add", "ada", "--expires", "soon"], '"soon" is not a time such as'),
+        *((["add", "ada", f"--expires={time}"], f'"{time}" is not a time such as') for time in ("soon", "90", "-1d", "1y")),
         (["add", "ada", "--expires", "0"], "expires at once"),
-        (["add", "ada", "--may-force", "slow"], "must be fast, deep"),
+        *((["add", "ada", "--may-force", tiers], "must be fast, deep") for tiers in ("slow", "fast,none", "fast deep")),
         (["add", "ada", "--daily-usd", "0"], "not a number from"),
     ],
-    ids=range(11),
+    ids=range(16),
 )
 def test_wrong_usage_is_explained(config, run, words, said):
     status, _, err = run(*words)
@@ -238,7 +258,7 @@ def test_rotate_makes_another_key_of_the_same_caller_and_lets_the_old_one_work_o
     assert file.callers["ada"].rights == Rights(daily_usd=5)
     first, second = file.callers["ada"].keys
     assert (first.expires - second.created, second.expires - second.created) == (timedelta(hours=2), timedelta(days=90))
-    assert f"key {first.id} still works until" in err
+    assert f"key {first.id} expires 20" in err
 
 
 def test_rotate_without_grace_ends_the_old_key_at_once(config, add, run):
@@ -272,6 +292,29 @@ def test_revoke_takes_a_caller_with_all_keys_or_one_key_by_its_id_or_itself(conf
     (caller, settings), *rest = read(config).callers.items()
     assert (caller, [key.id for key in settings.keys], rest) == ("bob", [split_key(bob_2)[0]], [])
     assert ada
+
+
+def test_rights_and_limits_are_told_in_plain_words(config, add, run):
+    limits = ("--rpm", "60", "--tpm", "100000", "--in-flight", "8", "--jobs-in-flight", "2", "--monthly-usd", "100")
+    limited = add("ada", "--tiers", "deep", "--may-force", "none", "--no-delegate", "--no-both-tiers", *limits)
+    admin = add("bob", "--may-force", "deep, fast", "--admin", "--expires", " 8 W ")
+
+    told = [run("test", key)[1].splitlines()[1:] for key in (limited, admin)]
+
+    assert told[0] == [
+        "  served by deep only",
+        "  may not ask for a tier by name: Tandem chooses",
+        "  may not have requests served in the background",
+        "  may not have both tiers work on one task",
+        "  limits: 60 requests a minute, 100,000 tokens a minute, 8 requests at once, 2 background jobs at once, $100 a month",
+        "  never expires",
+    ]
+    assert told[1][1:4] == [
+        "  may ask for fast and deep by name",
+        "  no limits",
+        "  admin: may see the figures of all callers, and reload the config",
+    ]
+    assert told[1][4].startswith("  expires 20")
 
 
 @pytest.mark.parametrize("action", ["revoke", "rotate"])
@@ -354,10 +397,152 @@ def test_list_as_json_has_ids_rights_spending_and_last_use(config, add, run):
     assert listed["last_used"] == "1970-01-01T00:16:40+00:00"
 
 
+@pytest.mark.parametrize(
+    ("zone", "today", "month"), [("UTC", 0, 0), ("Europe/Berlin", 1.0, 1.0), ("America/New_York", 1.0, 3.0)]
+)
+def test_a_day_and_a_month_begin_where_the_config_says(config, add, run, monkeypatch, zone, today, month):
+    (config / "config.yaml").write_text(f"{SIMULATED}budgets: {{time_zone: {zone}}}\n")
+    now = datetime(2026, 11, 1, 0, 30, tzinfo=UTC).timestamp()
+    add("ada")
+    entries = [make_entry("1", Caller("ada"), at=now - 3_600, cost_usd=1)]
+    write_ledger(config / "test.db", *entries, make_entry("2", Caller("ada"), at=now - 15 * 86_400, cost_usd=2))
+    monkeypatch.setattr("time.time", lambda: now)
+
+    (listed,) = json.loads(run("list", "--json")[1])
+
+    assert (listed["spent_today_usd"], listed["spent_this_month_usd"]) == (today, month)
+
+
+def test_a_key_was_last_used_by_itself_and_in_a_ledger_without_keys_by_its_caller(config, add, run):
+    first = split_key(add("ada"))[0]
+    run("rotate", "ada")
+    (config / "keys.yaml").write_text((config / "keys.yaml").read_text() + "  bob: {}\n")
+
+    def list_used(*keys):
+        (config / "test.db").unlink(missing_ok=True)
+        write_ledger(config / "test.db", *(make_entry(f"{key}", Caller("ada"), key=key, at=10.0) for key in keys))
+        return [entry["last_used"] is not None for entry in json.loads(run("list", "--json")[1])]
+
+    assert list_used(first) == [True, False, False]
+    assert list_used(None) == [True, True, False]
+    assert run("list")[1].splitlines()[-1].split()[:2] == ["no", "key"]
+
+
 def test_list_without_callers_says_how_to_add_one(config, run):
     assert run("list")[0] == 0
     assert run("list", "--json")[1].strip() == "[]"
     assert "tandem keys add NAME" in run("list")[2]
+
+
+@pytest.mark.parametrize(
+    ("text", "head", "has_lost"),
+    [
+        ("callers: {ada: {daily_usd: 1, keys: []}}\n", [], False),
+        ("# ours\n\n# as agreed\ncallers: {ada: {daily_usd: 1}}\n", ["# ours", "", "# as agreed"], False),
+        (f"{WRITTEN}# ours\n{HAND}", ["# ours"], True),
+        (HAND.replace("\n", "\r\n"), [], True),
+    ],
+)
+def test_a_file_in_any_form_is_written_again_with_its_first_comments_and_kept_as_it_was(config, run, text, head, has_lost):
+    path = config / "keys.yaml"
+    path.touch(0o600)
+    path.write_bytes(text.encode())
+    before = read(config).callers
+
+    _, _, err = run("add", "eve", "--rpm", "2")
+
+    first, *lines = path.read_text().splitlines()
+    after = read(config).callers
+    assert f"{first}\n" == WRITTEN
+    assert lines[: len(head) + 1] == [*head, "callers:"]
+    assert {**after, "eve": None} == {**before, "eve": None}
+    assert (config / "keys.yaml.before").read_bytes() == text.encode()
+    assert f"wrote {path}; the old file is {path}.before\n" in err
+    assert ("were not kept: they are in the old file" in err) is has_lost
+
+
+def test_a_command_changes_only_the_lines_of_its_caller(config, add, run):
+    add("ada", "--daily-usd", "5", "--may-force", "none")
+    add("bob", "--expires", "90d")
+    before = (config / "keys.yaml").read_text().splitlines()
+
+    run("set", "ada", "--daily-usd", "6")
+
+    after = (config / "keys.yaml").read_text().splitlines()
+    assert [line for line in after if line not in before] == ["    daily_usd: 6.0"]
+    assert [line for line in before if line not in after] == ["    daily_usd: 5.0"]
+
+
+@pytest.mark.parametrize("name", ["1e5", "2026", "yes", "null", "2026-11-01", "a.b@example.com"])
+def test_every_name_is_read_as_it_was_given(config, add, name):
+    add(name)
+
+    assert list(read(config).callers) == [name]
+
+
+def test_no_other_user_can_read_the_file_or_the_one_before_at_any_time(config, add, monkeypatch):
+    modes = []
+    replace = os.replace
+    monkeypatch.setattr(os, "replace", lambda new, old: modes.append(os.stat(new).st_mode & 0o777) or replace(new, old))
+    mask = os.umask(0)
+    try:
+        add("ada")
+        (config / "keys.yaml").chmod(0o400)
+        add("bob")
+    finally:
+        os.umask(mask)
+
+    assert modes == [0o600, 0o600, 0o400]
+    assert [stat.S_IMODE(path.stat().st_mode) for path in config.glob("keys.yaml*")] == [0o400, 0o400]
+
+
+def test_a_change_that_another_program_makes_meanwhile_is_not_lost(config, add, run, monkeypatch):
+    add("ada")
+    path, compose = config / "keys.yaml", config_file.write_keys
+
+    def meddle(file):
+        path.write_text("callers: {}\n")
+        return compose(file)
+
+    monkeypatch.setattr(config_file, "write_keys", meddle)
+
+    status, _, err = run("add", "bob")
+
+    assert (status, "try again" in err, path.read_text()) == (1, True, "callers: {}\n")
+
+
+def test_callers_that_are_added_at_once_are_all_there(config):
+    threads = [threading.Thread(target=main, args=(["keys", "add", f"user{number}"],)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert set(read(config).callers) == {f"user{number}" for number in range(8)}
+
+
+def test_a_link_stays_a_link(config, add):
+    (config / "inner").mkdir()
+    (config / "keys.yaml").symlink_to(config / "inner" / "team.yaml")
+
+    add("ada")
+    add("bob")
+
+    assert (config / "keys.yaml").is_symlink()
+    assert sorted(path.name for path in (config / "inner").iterdir()) == ["team.yaml", "team.yaml.before"]
+    assert list(read(config).callers) == ["ada", "bob"]
+
+
+def test_a_file_of_another_user_is_not_taken_over(config, add, run, monkeypatch):
+    add("ada")
+    path = config / "keys.yaml"
+    before = path.read_text()
+    monkeypatch.setattr(os, "geteuid", lambda: path.stat().st_uid + 1)
+    path.chmod(0o640)
+
+    assert run("add", "bob")[0] != 0
+
+    assert path.read_text() == before
 
 
 def test_a_file_that_others_can_read_is_refused(config, add, run):
