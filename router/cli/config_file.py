@@ -20,6 +20,7 @@ from router.config.key_file import KeyFile, parse_keys, read_key_file, write_key
 from router.config.load import ConfigError, check_config
 from router.config.reading import read_config
 from router.connect import files
+from router.connect.formats import CannotEdit, line_end
 
 _NULL = "tag:yaml.org,2002:null"
 _FIRST_LINE = "# Callers, what each may do, and digests of their keys."
@@ -80,10 +81,6 @@ def write_private(path: Path, content: bytes, mode: int) -> None:
     path.chmod(mode)
 
 
-class CannotEdit(Exception):
-    """The setting has no line of its own."""
-
-
 class NewRule(NamedTuple):
     """The comment states the rule's origin."""
 
@@ -99,56 +96,46 @@ class NewRule(NamedTuple):
 def add_rules(text: str, rules: Sequence[NewRule]) -> str:
     """Append rules, after the person's own. Raises `CannotEdit` for rules on one line (`[…]`) and invalid YAML."""
     end, indent = line_end(text), 2
-    header, found = find_entry(compose(text), "rules")
+    try:
+        header, found = _find_entry(yaml.compose(text, Loader=yaml.SafeLoader), "rules")
+    except yaml.YAMLError as error:
+        raise CannotEdit("the file is not valid YAML") from error
     if header is None or found is None:
-        text = f"{with_line_end(text)}{end}rules:{end}"
+        text = f"{_with_line_end(text)}{end}rules:{end}"
         begin = len(text)
     elif isinstance(found, yaml.SequenceNode) and found.value and not found.flow_style:
         indent = found.start_mark.column
-        begin = next_line(text, last_index(found.value[-1]))
+        begin = _next_line(text, _last_index(found.value[-1]))
     elif found.tag == _NULL or (isinstance(found, yaml.SequenceNode) and not found.value):
         if found.end_mark.index > found.start_mark.index:  # `[]`, `null`
             text = text[: found.start_mark.index].rstrip(" ") + text[found.end_mark.index :]
-        begin = next_line(text, header.end_mark.index)
+        begin = _next_line(text, header.end_mark.index)
     else:
         raise CannotEdit("rules are written on one line: put each on a line of its own, then try again")
-    return with_line_end(text[:begin]) + "".join(f"{' ' * indent}{rule.as_line()}{end}" for rule in rules) + text[begin:]
+    return _with_line_end(text[:begin]) + "".join(f"{' ' * indent}{rule.as_line()}{end}" for rule in rules) + text[begin:]
 
 
-def compose(text: str) -> yaml.Node | None:
-    """Raises `CannotEdit` for invalid YAML."""
-    try:
-        found: yaml.Node | None = yaml.compose(text, Loader=yaml.SafeLoader)
-    except yaml.YAMLError as error:
-        raise CannotEdit("the file is not valid YAML") from error
-    return found
-
-
-def line_end(text: str) -> str:
-    return "\r\n" if "\r\n" in text else "\n"
-
-
-def with_line_end(text: str) -> str:
+def _with_line_end(text: str) -> str:
     return text if text.endswith("\n") or not text else text + line_end(text)
 
 
-def next_line(text: str, index: int) -> int:
+def _next_line(text: str, index: int) -> int:
     if index and text[index - 1] == "\n":  # a text block ends with its line
         return index
     found = text.find("\n", index)
     return found + 1 if found >= 0 else len(text)
 
 
-def last_index(node: yaml.Node) -> int:
+def _last_index(node: yaml.Node) -> int:
     """A block's own mark is past the comments that follow it."""
     if isinstance(node, yaml.MappingNode) and not node.flow_style:
-        return last_index(node.value[-1][1])
+        return _last_index(node.value[-1][1])
     if isinstance(node, yaml.SequenceNode) and not node.flow_style:
-        return last_index(node.value[-1])
+        return _last_index(node.value[-1])
     return node.end_mark.index
 
 
-def find_entry(node: yaml.Node | None, name: str) -> tuple[yaml.Node | None, yaml.Node | None]:
+def _find_entry(node: yaml.Node | None, name: str) -> tuple[yaml.Node | None, yaml.Node | None]:
     pairs = node.value if isinstance(node, yaml.MappingNode) else []
     return next(((key, value) for key, value in pairs if isinstance(key, yaml.ScalarNode) and key.value == name), (None, None))
 

@@ -10,7 +10,8 @@ import pytest
 import yaml
 
 from router.cli import Ended
-from router.cli.config_file import CannotEdit, NewRule, add_rules, change_config
+from router.cli.config_file import NewRule, add_rules, change_config
+from router.connect.formats import CannotEdit
 from tests.conftest import SIMULATED
 
 HERE = Path("config.yaml")
