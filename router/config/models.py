@@ -207,7 +207,6 @@ class Config(Settings):
     """For a collector. Off by default."""
     alerts: AlertsSettings = AlertsSettings()
     """Messages when something breaks. Off by default."""
-    """The coding agent of `tandem delegate --agent`."""
     webhooks: tuple[JobWebhook, ...] = Field(default=(), max_length=20)
     """Receivers of events of background jobs."""
     shared: Annotated[SharedTerms, RESTART] = SharedTerms()
