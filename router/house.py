@@ -15,8 +15,9 @@ from router.contract.request import JsonObject, RequestView
 from router.contract.signals import Turn
 from router.contract.sinks import AnswerSink, Copy, watch
 from router.contract.words import Outcome
-from router.decide.alternatives import foresee, worth_of_a_count
+from router.decide.alternatives import worth_of_a_count
 from router.decide.choose import choose
+from router.decide.estimate import worth_waiting
 from router.decide.explain import explain
 from router.decide.opinions import collect
 from router.dialects.requests import read_request
@@ -127,10 +128,11 @@ class House:
             signals = await count_exactly(view, signals, state.counter, state.calibration, worth)
         opinions = collect(rules, view, signals)
         chosen = Decided(view, session, choose(rules, view, signals, opinions), opinions)
-        decided = foresee(rules, chosen, live.may_wait)
+        if live.queues.is_on:
+            chosen = replace(chosen, worth_waiting_seconds=worth_waiting(chosen.decision))
         if is_long and exchange is not None:
-            prepare_count(decided.decision, state.counter)
-        return plan.combiner.apply(decided) if plan.combiner is not None else decided
+            prepare_count(chosen.decision, state.counter)
+        return plan.combiner.apply(chosen) if plan.combiner is not None else chosen
 
     def _dispatch(self, plan: Plan, exchange: Exchange, decided: Decided, sink: AnswerSink) -> Awaitable[Ending]:
         """Have the request served, with what its answer is to say of the decision and to carry along."""

@@ -40,8 +40,6 @@ class Decided(Fact, frozen=True):
     """The policies' opinions as collected: another decision can be made from them."""
     worth_waiting_seconds: float = math.inf
     """The wait for the chosen target beyond which another is better."""
-    missed: str = ""
-    """The target that it would have gone to if its quota were not used up."""
 
 
 class AnsweredHere(Fact, frozen=True):

@@ -11,8 +11,8 @@ from router.contract.combine import ACTED_ON, WAVED_OFF
 from router.contract.facts import Decided
 from router.contract.opinions import Lean
 from router.contract.words import BEGINS, TurnKind
-from router.decide.alternatives import foresee
 from router.decide.choose import choose
+from router.decide.estimate import worth_waiting
 from router.decide.opinions import OBJECTIONS, Rules, with_lean
 
 LOG_ODDS = 8.0
@@ -46,7 +46,8 @@ def answer_objections(rules: Rules, decided: Decided) -> Decided:
         return replace(decided, decision=replace(decided.decision, look_before=WAVED_OFF))
     opinions = with_lean(decided.opinions, OBJECTIONS, _LEAN)
     decision = replace(choose(rules, decided.view, decided.decision.signals, opinions), look_before=ACTED_ON)
-    return foresee(rules, replace(decided, decision=decision, opinions=opinions))
+    worth = worth_waiting(decision)
+    return replace(decided, decision=decision, opinions=opinions, worth_waiting_seconds=worth)
 
 
 def _acts(decided: Decided) -> bool:

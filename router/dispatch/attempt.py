@@ -58,7 +58,7 @@ async def attempt(context: DispatchContext, view: RequestView, reachable: Reacha
         timer = loop.call_later(exchange.deadline.at - began, relay.expire)
         if view.is_streaming:
             max_wait = max_wait_of(view, reachable.target)
-            if max_wait is not None or context.live.of(reachable.target).queue.may_lack_slot(began):
+            if max_wait is not None:
                 Patience(relay, context.live, max_wait)
         error = await relay.finished
         if error is not None:

@@ -6,7 +6,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from router.contract.caller import SessionKey
 from router.contract.decision import Decision
 from router.contract.entry import Attempt
 from router.contract.errors import BadRequest, BudgetSpent, CallerKey, TandemError, TiersBusy, UpstreamLoading, UpstreamRefused
@@ -37,7 +36,7 @@ from router.dispatch.rules import (
     next_step,
     refuses_asking,
 )
-from router.dispatch.waiting import WaitingSink, await_slot, await_turn
+from router.dispatch.waiting import WaitingSink, await_turn
 from router.limits.callers import NO_LIMITS, CallerLimits, Holding
 
 
@@ -120,8 +119,6 @@ class Dispatcher:
                 reachable = dataclasses.replace(reachable, target=live.known(reachable.target))
             if context.holding is not None:
                 context, reachable = await _admit(context, context.holding, reachable, tried)
-            if waiting is not None and not tried and context.decided.missed:
-                self._note_missed(context, context.decided.missed)
             if live.closed_until > context.exchange.began and not tried:
                 live.check_closed([self._reachable[name].target for name in candidates_of(decision)], self._clock())
             sent, failed = view, ""
@@ -132,8 +129,6 @@ class Dispatcher:
                 if tried and tried[-1].refused_usage:
                     reachable = reachable.without_asking()
             try:
-                if live.may_wait and not tried:
-                    await await_slot(context, view, reachable.target)
                 ended = await (
                     self._in_turn(context, waiting, sent, reachable, failed, is_paid=step.is_paid)
                     if reachable.target.quota is not None
@@ -187,14 +182,6 @@ class Dispatcher:
             raise
         finally:
             permit.settle(exchange.journal[noted:], self._clock())
-
-    def _note_missed(self, context: DispatchContext, target: str) -> None:
-        """Note where it would have gone with room: its session is owed that."""
-        view, decision, now = context.decided.view, context.decision, self._clock()
-        who, tokens = SessionKey(view.caller, decision.turn.session), decision.prompt_tokens
-        queue = context.live.queues.queue_of(self._reachable[target].target, view)
-        if queue.expect(who, tokens, now).seconds:
-            queue.miss(who, tokens, now)
 
     async def _choose_next(self, context: DispatchContext, tried: Sequence[Tried]) -> Try | GiveUp:
         live, deadline = context.live, context.exchange.deadline

@@ -1,11 +1,10 @@
-"""Waits before a call, for a target's quota or slot: how long, and what the caller sees.
+"""Waits before a call, for room in a target's quota: how long, and what the caller sees.
 
 A streaming caller gets reports of the wait, which keep the connection alive. The first one sends the head: after it the serving
 target is a separate fact, another target may still be tried, and a failure is an event of the stream.
 """
 
 import asyncio
-import math
 from collections.abc import Callable
 
 from router.contract.caller import SessionKey
@@ -26,11 +25,11 @@ from router.dispatch.context import DispatchContext
 from router.dispatch.passed_headers import STREAM_HEADERS
 from router.dispatch.streaming import HEARTBEAT, HEARTBEAT_SECONDS
 from router.limits.callers import Holding
-from router.limits.queue import SIDE_WAIT_SECONDS, Expected, Permit, TargetQueue, Waiter
+from router.limits.queue import Expected, Permit, TargetQueue, Waiter
 
 _LOOK_SECONDS = 0.5
 """How often a waiting request checks whether waiting still pays."""
-_MIN_SECONDS = 0.1
+_MIN_SECONDS, _LEAST_SECONDS = 0.1, 0.001
 
 
 class WaitingSink(WatchedSink):
@@ -111,26 +110,6 @@ def is_side_request(decision: Decision, view: RequestView) -> bool:
     return is_conversation and decision.turn.kind is TurnKind.SIDE
 
 
-async def await_slot(context: DispatchContext, view: RequestView, target: Target) -> None:
-    """At a target with few slots, leave the last one to a session's turn for a moment.
-
-    Raises `TiersBusy` if another target is done sooner: requests decided at the same moment do not know of each other.
-    """
-    decision, exchange, clock, live = context.decision, context.exchange, context.clock, context.live.of(target)
-    if target.in_flight is None and is_side_request(decision, view) and live.queue.has_last_slot(clock()):
-        now, has_turn = clock(), False
-        exchange.note(Queued(now, target, 1, 1, SIDE_WAIT_SECONDS))
-        try:
-            with saying_why(exchange):
-                await asyncio.sleep(min(SIDE_WAIT_SECONDS, exchange.deadline.left(now)))
-            has_turn = True
-        finally:
-            exchange.note(Dequeued(clock(), target, round(clock() - now, 4), has_turn))
-    wait = live.wait_for_slot(clock())
-    if wait > context.decided.worth_waiting_seconds:
-        raise TiersBusy(f"{target.name} would keep you waiting {math.ceil(wait)} s", retry_after_seconds=wait)
-
-
 async def await_turn(
     context: DispatchContext, view: RequestView, target: Target, queue: TargetQueue, sink: WaitingSink | None
 ) -> Permit:
@@ -139,13 +118,13 @@ async def await_turn(
     who = SessionKey(exchange.caller, decision.turn.session)
     is_job = exchange.arrival.job is not None
     is_side = is_side_request(decision, view) and not is_job
-    waiter = queue.hold(who, decision.prompt_tokens, clock, is_side_request=is_side, is_background=is_job)
+    waiter = queue.hold(who, decision.prompt_tokens, is_side_request=is_side, is_background=is_job)
     if waiter.permit is not None:
         return waiter.permit
     now = clock()
     expected, max_wait = queue.look(waiter, now), _max_wait(context, view, target)
     if expected.seconds > max_wait:
-        queue.leave(waiter, is_owed=True)
+        queue.leave(waiter)
         raise _busy(target, expected)
     exchange.note(Queued(now, target, expected.position, expected.length, round(expected.seconds, 3)))
     if sink is not None:
@@ -159,23 +138,23 @@ async def await_turn(
         exchange.note(Dequeued(clock(), target, round(clock() - now, 4), permit is not None))
     if permit is None:
         expected = queue.look(waiter, clock())
-        queue.leave(waiter, is_owed=True)
+        queue.leave(waiter)
         raise _busy(target, expected)
     return permit
 
 
 async def _wait(context: DispatchContext, queue: TargetQueue, waiter: Waiter, began: float, max_wait: float) -> Permit | None:
-    """None if the turn will not come in time, perhaps seen early: callers that had less go first."""
+    """None if the turn will not come in time. That may show early: requests of other callers may go first."""
     clock = context.clock
     with saying_why(context.exchange):
         try:
             while waiter.permit is None:
                 left = max_wait - CLOCK.ran(began, clock())
-                if left <= 0 or queue.look(waiter, clock()).seconds > left + _LOOK_SECONDS:
+                if left < _LEAST_SECONDS or queue.look(waiter, clock()).seconds > left + _LOOK_SECONDS:
                     return None
                 await asyncio.wait((waiter.let_in,), timeout=min(left, _LOOK_SECONDS))
         except asyncio.CancelledError:
-            queue.leave(waiter, is_owed=False)
+            queue.leave(waiter)
             raise
     return waiter.permit
 

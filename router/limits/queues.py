@@ -3,12 +3,12 @@
 They live with the live figures and outlive a plan: a new config changes a quota, not what was sent in the last minute.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from msgspec.structs import replace
 
 from router.contract.allowance import Allowance
-from router.contract.caller import Caller, SessionKey
+from router.contract.caller import LOCAL, SessionKey
 from router.contract.credential import credential_for
 from router.contract.keys import digest_of
 from router.contract.request import JsonObject, RequestView
@@ -19,14 +19,15 @@ from router.limits.whole import ALONE
 
 _MAX_QUEUES = 1_000
 """Keys of callers. Queues in which nothing was sent for a minute are forgotten first."""
-_NO_QUOTA, _ANYBODY = Quota(), SessionKey(Caller(""), "")
+_NO_QUOTA, _NEXT = Quota(), SessionKey(LOCAL, "")
+"""The next request: of the only caller of a router without keys, else of one that has no request in the queue."""
 
 
 class Queues:
     """The queues of all targets that have a quota. One that takes its callers' keys has one for each key."""
 
-    def __init__(self, allowance: Allowance = ALONE) -> None:
-        self._allowance = allowance
+    def __init__(self, clock: Callable[[], float], allowance: Allowance = ALONE) -> None:
+        self._clock, self._allowance = clock, allowance
         self.is_on = False
         """Whether any target has a quota: if none has, no request need ask."""
         self._queues: dict[tuple[str, int], TargetQueue] = {}
@@ -50,9 +51,9 @@ class Queues:
         return replace(signals, statuses=statuses)
 
     def show(self, status: TargetStatus, now: float) -> TargetStatus:
-        """A target with the wait that somebody would have in its queue; without it where each key has a queue of its own."""
+        """A target with the wait of the next request in its queue; without it where each key has a queue of its own."""
         queue = self._queues.get((status.target.name, 0))
-        return status if queue is None or status.target.takes_callers_key else self._with_queue(status, queue, _ANYBODY, 0, now)
+        return status if queue is None or status.target.takes_callers_key else self._with_queue(status, queue, _NEXT, 0, now)
 
     def queue_of(self, target: Target, view: RequestView) -> TargetQueue:
         key = hash(credential_for(target, view.headers, view.dialect)) if target.takes_callers_key else 0
@@ -60,7 +61,8 @@ class Queues:
         if queue is None:
             if len(self._queues) >= _MAX_QUEUES:
                 self._forget_idle()
-            queue = TargetQueue(target.name, target.quota or _NO_QUOTA, self._allowance, _digest(target, view))
+            quota = target.quota or _NO_QUOTA
+            queue = TargetQueue(target.name, quota, self._clock, self._allowance, _digest(target, view))
             self._queues[target.name, key] = queue
         return queue
 
@@ -77,7 +79,7 @@ class Queues:
         """What is left of a target's quota, by limit. Empty without one, and where each key of a caller has its own."""
         if target.quota is None or target.takes_callers_key:
             return {}
-        queue = self._queues.get((target.name, 0)) or TargetQueue(target.name, target.quota)
+        queue = self._queues.get((target.name, 0)) or TargetQueue(target.name, target.quota, self._clock)
         return queue.left(now)
 
     @staticmethod
@@ -100,7 +102,7 @@ class Queues:
         for name, target in targets.items():
             known = [queue for (own, _), queue in self._queues.items() if own == name]
             if target.quota is not None and not known and not target.takes_callers_key:
-                known = [TargetQueue(name, target.quota)]
+                known = [TargetQueue(name, target.quota, self._clock)]
             for number, queue in enumerate(known, 1):
                 told[f"{name} (key {number})" if target.takes_callers_key else name] = queue.picture(now)
         return told

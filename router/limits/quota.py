@@ -195,13 +195,6 @@ class Meter:
         parts = [(kind, part) for kind, part in self._parts.items() if kind != _IN_FLIGHT]
         return max(0.0, min([(part.reachable - self._used(kind)) / part.limit for kind, part in parts], default=1.0))
 
-    def part_of(self, tokens: int) -> float:
-        """How much of the minute a call takes, by the limit of which it takes more."""
-        quota = self.quota
-        of_requests = 1 / quota.requests_per_minute if quota.requests_per_minute is not None else 0.0
-        of_tokens = tokens / quota.tokens_per_minute if quota.tokens_per_minute is not None else 0.0
-        return min(1.0, max(of_requests, of_tokens)) if self.counts_minutes else 1.0
-
     def take(self, grant: Grant) -> None:
         """Count a call."""
         self._log.append(grant)

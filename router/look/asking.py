@@ -108,7 +108,7 @@ class Asker:
                         SessionKey(exchange.caller, decided.decision.turn.session),
                         queues.queue_of(target, decided.view),
                     )
-                    if (permit := queue.hold_now(who, tokens, self._clock)) is None:
+                    if (permit := queue.hold_now(who, tokens)) is None:
                         return Answered(LookEnd(target.name, REFUSED))
                 spent = units  # until it is known what it came to
                 asked = await self._call(exchange, decided, target, words, until - self._clock(), permit)

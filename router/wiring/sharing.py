@@ -41,7 +41,7 @@ def make_tokens(ledger: Path | None, shared: SharedTerms | None) -> TurnTokens:
 
 def observe_targets(shared: Shared | None, allowance: Allowance) -> LiveStatistics:
     """Figures of targets, exchanged with the routers that share a server."""
-    live = LiveStatistics(allowance)
+    live = LiveStatistics(allowance=allowance)
     if shared is not None and shared.messages is not None:
         live.share(shared.messages)
     return live

@@ -135,13 +135,13 @@ class Router:
         clock = asyncio.get_running_loop().time
         self.name, self.link = f"router-{number}", SimulatedLink(network)
         self.rates = CallerRates(clock, ValkeyAllowance(self.link, OnStoreOutage.SHARE, self.name))
-        self.live = LiveStatistics()
+        self.live = LiveStatistics(clock)
         self.targets = {name: make_target(name) for name in ("quick", "thorough")}
 
     def report(self) -> None:
         """Have something to report of each target, as a busy router has, and exchange reports."""
         loop = asyncio.get_running_loop()
-        self.live.share(ValkeyMessages(self.link, self.name), loop.time)
+        self.live.share(ValkeyMessages(self.link, self.name))
         self.live.statuses(self.targets, loop.time())
         for target in self.targets.values():
             live = self.live.of(target)

@@ -65,17 +65,19 @@ class TargetQuota:
     refusal = TiersBusy
 
     def __init__(self, allowance) -> None:
-        self._queue = TargetQueue("spark", Quota(requests_per_minute=5, in_flight=5), allowance)
+        self._queue = TargetQueue(
+            "spark", Quota(requests_per_minute=5, in_flight=5), asyncio.get_running_loop().time, allowance
+        )
 
     async def hold(self):
-        waiter = self._queue.hold(SessionKey(LOCAL, "s"), 0, asyncio.get_running_loop().time)
+        waiter = self._queue.hold(SessionKey(LOCAL, "s"), 0)
         if waiter.permit is not None:
             return waiter.permit
         await asyncio.wait((waiter.let_in,), timeout=0.3)
         if waiter.permit is not None:
             return waiter.permit
         expected = self._queue.look(waiter, asyncio.get_running_loop().time())
-        self._queue.leave(waiter, is_owed=False)
+        self._queue.leave(waiter)
         raise TiersBusy(expected.because, retry_after_seconds=expected.seconds)
 
 

@@ -158,23 +158,6 @@ async def test_a_quick_ask_does_not_wait_for_the_only_slot_while_the_other_tier_
     assert asked.headers["x-tandem-target"] == "large"
 
 
-async def test_a_slot_that_is_taken_is_learned_without_being_configured(engine, start):
-    small, large = await engine(), await engine(window=32768)
-    tandem = await start(config(small, large))
-    for _ in range(2):
-        await call(tandem.port, "/v1/chat/completions", chat(stream=True, max_tokens=200))
-
-    async with busy(tandem.port):
-        asked = [
-            await call(tandem.port, "/v1/chat/completions", chat(f"fix the typo {number}", model="auto", stream=True))
-            for number in range(2)
-        ]
-        last = await call(tandem.port, "/v1/chat/completions", chat("fix the last typo", model="auto", stream=True))
-
-    assert [reply.status for reply in (*asked, last)] == [200] * 3
-    assert last.headers["x-tandem-target"] == "large"
-
-
 async def test_an_engine_that_dies_in_a_stream_is_told_and_back_in_use_once_it_is_ready(engine, start):
     small, large = await engine(), await engine(window=32768)
     tandem = await start(config(small, large))

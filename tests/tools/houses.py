@@ -7,6 +7,7 @@ from math import inf
 
 from msgspec.structs import replace
 
+from router.contract.caller import LOCAL
 from router.contract.combine import LookTerms
 from router.contract.exchange import Arrival, Exchange
 from router.contract.limits import Limits
@@ -86,7 +87,7 @@ def _make_looker(clock) -> Looker:
 
 def make_state(*observers, counter: Counter | None = None) -> State:
     """The house's own observers come first."""
-    memory, live = SessionMemory(NoSessions()), LiveStatistics()
+    memory, live = SessionMemory(NoSessions()), LiveStatistics(asyncio.get_running_loop().time)
     responses, recorder = MemoryResponses(), Recorder(MemoryEntries(explain_row))
     told = Told(memory, live, ResponseKeeper(responses), recorder, *observers)
     return State(memory, live, responses, recorder, counter or Counter(), Calibration(), None, told, set())
@@ -97,11 +98,13 @@ def make_house(*reachable, observers=(), counter: Counter | None = None, accept_
     return House(make_plan(*reachable, **plan), state, clock, accept_job)
 
 
-def arrive(name: str = "req_1", dialect=Dialect.CHAT, operation=Operation.CREATE, headers=None, raw=None, **body) -> Arrival:
+def arrive(
+    name: str = "req_1", dialect=Dialect.CHAT, operation=Operation.CREATE, headers=None, raw=None, caller=LOCAL, **body
+) -> Arrival:
     """A request for two words by default."""
     content = {"input": "fix it"} if dialect is Dialect.RESPONSES else {"messages": [{"role": "user", "content": "fix it"}]}
     written = json.dumps({"model": "auto", **content, **body}).encode()
-    return Arrival(name, dialect, operation, headers or {}, written if raw is None else raw)
+    return Arrival(name, dialect, operation, headers or {}, written if raw is None else raw, caller)
 
 
 class Walk:

@@ -106,6 +106,7 @@ def reach_engine(target, engine: SlotEngine) -> Reachable:
 
 
 GUESSED = Speed(0.3, 60, 2_000)
+ONE = Quota(in_flight=1)
 TITLE = [
     {"role": "system", "content": "You are a title generator. You output ONLY a thread title. Nothing else."},
     {"role": "user", "content": "fix it"},
@@ -141,8 +142,8 @@ class Setting:
         walk.sink.start, walk.sink.write = start, begin
         return walk
 
-    async def teach(self) -> None:
-        """Two answers that waited for another teach that one fits."""
+    async def learn(self) -> None:
+        """Let three answers show how long they take."""
         for walk in [self.ask(headers=FAST, max_tokens=120) for _ in range(3)]:
             await walk.task
         await by_the_clock(1.0)
@@ -161,40 +162,9 @@ def target_of(walk: Walk) -> str:
 
 
 @jumping_clock
-async def test_that_one_call_fits_is_learned_from_calls_that_begin_when_another_ends():
-    setting = Setting(SlotEngine())
-    assert setting.stats()["serves_at_once"] is None
-
-    await setting.teach()
-
-    assert setting.stats()["serves_at_once"] == 1
-    assert setting.stats()["wait_seconds"] == 0.0
-
-
-@jumping_clock
-async def test_an_engine_that_streams_several_at_once_is_never_taken_for_one_with_few_slots():
-    setting = Setting(SlotEngine(slots=4))
-    for _ in range(5):
-        for walk in [setting.ask(headers=FAST) for _ in range(4)]:
-            await walk.task
-
-    assert setting.stats()["serves_at_once"] is None
-    assert setting.stats()["wait_seconds"] == 0.0
-
-
-@jumping_clock
-async def test_several_slots_are_learned_too():
-    setting = Setting(SlotEngine(slots=3))
-    for walk in [setting.ask(headers=FAST, max_tokens=100 + 10 * number) for number in range(8)]:
-        await walk.task
-
-    assert setting.stats()["serves_at_once"] == 3
-
-
-@jumping_clock
 async def test_the_wait_counts_all_calls_under_way():
-    setting = Setting(SlotEngine(answer_tokens=600))
-    await setting.teach()  # answers of 2 s
+    setting = Setting(SlotEngine(answer_tokens=600), quota=ONE)
+    await setting.learn()  # answers of 2 s
     for _ in range(4):
         setting.ask(headers=FAST, max_tokens=120)
     await asyncio.sleep(1.0)
@@ -204,18 +174,16 @@ async def test_the_wait_counts_all_calls_under_way():
     await walk.task
 
     assert target_of(walk) == "sage"
-    assert "tiny0 would keep you waiting 8 s, so deep is done sooner" in walk.headers["x-tandem-because"]
+    assert "tiny0 is at its quota of 1 at once for another 8 s, so deep is done sooner" in walk.headers["x-tandem-because"]
     await setting.finish()
 
 
-@pytest.mark.parametrize("is_known", [True, False], ids=["slots known", "nothing known"])
 @pytest.mark.parametrize("pause", [0.05, 1.0])
-def test_of_six_quick_asks_after_five_long_streams_none_waits_much_longer_than_two_seconds(is_known, pause):
+def test_of_six_quick_asks_after_five_long_streams_none_waits_for_them(pause):
     @jumping_clock
     async def run():
-        setting = Setting(SlotEngine(answer_tokens=1_500))
-        if is_known:
-            await setting.teach()
+        setting = Setting(SlotEngine(answer_tokens=1_500), quota=ONE)
+        await setting.learn()
         for _ in range(5):
             setting.ask(headers=FAST)  # 25 s each
         await asyncio.sleep(pause)
@@ -223,32 +191,18 @@ def test_of_six_quick_asks_after_five_long_streams_none_waits_much_longer_than_t
         await asyncio.gather(*(ask.task for ask in asks))
 
         assert [target_of(ask) for ask in asks] == ["sage"] * 6
-        most = 0.9 if is_known else 2.0 + 0.9
-        assert max(setting.begun_at[ask] - asked_at for ask in asks) == pytest.approx(most, abs=0.1)
+        assert max(setting.begun_at[ask] - asked_at for ask in asks) == pytest.approx(0.9, abs=0.1)
         await setting.finish()
 
     run()
 
 
-@jumping_clock
-async def test_quick_asks_that_come_in_one_moment_do_not_all_take_the_one_slot():
-    setting = Setting(SlotEngine(answer_tokens=600))
-    await setting.teach()
-    asks = [setting.ask() for _ in range(6)]
-    await asyncio.gather(*(ask.task for ask in asks))
-
-    assert [target_of(ask) for ask in asks].count("sage") >= 3
-    assert any(ask.headers["x-tandem-because"].startswith("tiny0 would keep you waiting ") for ask in asks)
-
-
-@pytest.mark.parametrize("in_flight", [1, None], ids=["configured", "learned"])
 @pytest.mark.parametrize("title_first", [True, False])
-def test_a_title_that_comes_with_its_sessions_turn_is_served_after_it(in_flight, title_first):
+def test_a_title_that_comes_with_its_sessions_turn_is_served_after_it(title_first):
     @jumping_clock
     async def run():
-        engine = SlotEngine()
-        setting = Setting(engine, quota=Quota(in_flight=in_flight) if in_flight else None)
-        await setting.teach()
+        setting = Setting(SlotEngine(), quota=ONE)
+        await setting.learn()
         asked_at = seconds_passed()
         walks = {}
         for kind in ("title", "turn") if title_first else ("turn", "title"):
@@ -286,56 +240,6 @@ def test_where_more_calls_fit_a_side_request_does_not_wait(quota):
     run()
 
 
-@jumping_clock
-async def test_a_title_goes_between_no_two_calls_of_its_sessions_turn():
-    engine = SlotEngine()
-    setting = Setting(engine, quota=Quota(in_flight=1))
-    turn, title = setting.ask("s"), setting.ask("s", messages=TITLE, headers=FAST)
-    await turn.task
-    await asyncio.sleep(0.1)  # a tool runs
-    called = {
-        "role": "assistant",
-        "tool_calls": [{"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}],
-    }
-    result = {"role": "tool", "tool_call_id": "1", "content": "ok"}
-    more = setting.ask("s", messages=[{"role": "user", "content": "fix it"}, called, result])
-    await asyncio.gather(more.task, title.task)
-
-    assert setting.begun_at[more] < setting.begun_at[title]
-    assert title.sink.status == 200
-
-
-@jumping_clock
-async def test_a_turn_after_a_title_of_which_nothing_is_known_moves_to_the_idle_tier():
-    setting = Setting(SlotEngine(answer_tokens=2_500))
-    title = setting.ask("s", messages=TITLE, headers=FAST)
-    await asyncio.sleep(0.005)
-    turn = setting.ask("s")
-    await turn.task
-
-    assert target_of(turn) == "sage"
-    assert turn.headers["x-tandem-because"].startswith("tiny0 had not begun after 2.0 s, so sage answers: ")
-    assert not title.task.done()
-    await setting.finish()
-
-
-@jumping_clock
-async def test_a_late_call_stays_where_several_were_seen_to_stream_at_once():
-    """A host that serves many is late for another reason, and would bill the prompt twice."""
-    engine = SlotEngine(slots=8, answer_tokens=600)
-    setting = Setting(engine)
-    for walk in [setting.ask(headers=FAST) for _ in range(3)]:
-        await walk.task
-    running = setting.ask(headers=FAST)
-    await asyncio.sleep(1.0)
-    engine.ttft_seconds = 4.0
-    late = setting.ask()
-    await late.task
-
-    assert target_of(late) == "tiny0"
-    await running.task
-
-
 @pytest.mark.parametrize("in_flight", [1, None])
 def test_two_equal_engines_share_asks_that_come_in_one_moment(in_flight):
     @jumping_clock
@@ -364,18 +268,3 @@ async def test_a_session_stays_where_its_prefix_is_warm():
     await asyncio.gather(other.task, second.task)
 
     assert target_of(first) == target_of(second)
-
-
-@jumping_clock
-async def test_a_turn_after_a_title_that_began_late_moves_soon_after_the_title_began():
-    """A just started engine takes long for its first token."""
-    setting = Setting(SlotEngine(answer_tokens=2_500, ttft_seconds=2.5))
-    title = setting.ask("s", messages=TITLE, headers=FAST)
-    await asyncio.sleep(0.005)
-    turn = setting.ask("s")
-    await turn.task
-
-    assert target_of(turn) == "sage"
-    assert setting.begun_at[turn] == pytest.approx(4.0 + 0.9, abs=0.1)
-    assert not title.task.done()
-    await setting.finish()

@@ -7,7 +7,7 @@ import pytest
 
 from router.config.load import check_config
 from router.wiring.build import build_plan, known_names
-from tests.bench.quotas import EQUAL, GREEDY, MOST_DEVIATION, run
+from tests.bench.quotas import EQUAL, GREEDY, MOST_LOST, MOST_OFF, find_off, run
 from tests.tools.http import call, chat, request_bytes
 from tests.tools.running import two_targets
 from tests.tools.sockets import open_socket
@@ -294,7 +294,7 @@ async def test_counting_tokens_takes_nothing_of_a_quota(limited, upstream):
     assert (await stats_of(tandem))["requests_per_minute"]["used"] == 0
 
 
-async def test_two_sessions_take_turns(limited, upstream):
+async def test_sessions_of_one_caller_are_served_in_order_of_arrival(limited, upstream):
     order = []
 
     async def script(wire, seen):
@@ -312,7 +312,7 @@ async def test_two_sessions_take_turns(limited, upstream):
     held.gate.set()
     await asyncio.gather(*waiting)
 
-    assert order == ["modest", "greedy", "modest", "greedy", "greedy", "greedy"]
+    assert order == ["greedy"] * 4 + ["modest"] * 2
 
 
 async def test_a_new_config_changes_the_quota_for_who_waits_and_keeps_what_was_sent(
@@ -361,11 +361,11 @@ async def test_a_provider_that_is_fuller_than_we_know_is_waited_for(limited, ups
 
 @pytest.mark.parametrize("rates", [EQUAL, GREEDY], ids=["equal and random", "one greedy"])
 @pytest.mark.filterwarnings("ignore")
-def test_ten_sessions_that_ask_for_three_times_a_quota_share_it_and_nobody_stalls(rates):
+def test_ten_callers_that_ask_for_three_times_a_quota_use_all_of_it_and_wait_as_long_as_they_are_told(rates):
     found = run(rates, seed=1, minutes=2)
 
-    assert found.deviation <= MOST_DEVIATION
-    assert (found.refused, found.stalls) == (0, 0)
+    assert found.refused == 0
     assert {status for status, _ in found.answers} == {200}
     assert sum(found.later_shares) >= 57
-    assert found.lost <= 0.02 * sum(found.answers.values())
+    assert found.lost <= MOST_LOST * sum(found.answers.values())
+    assert find_off([found]) <= MOST_OFF

@@ -54,7 +54,7 @@ _NAMES_A_TIME = frozenset({_TOO_MANY, 503, 529})
 class LiveStatistics(LiveTargets):
     """Fed by facts, read by decisions, on one monotonic clock. Targets keep their figures across plans."""
 
-    def __init__(self, allowance: Allowance = ALONE) -> None:
+    def __init__(self, clock: Callable[[], float] = time.perf_counter, allowance: Allowance = ALONE) -> None:
         """`allowance` is this router's part of the targets' quotas."""
         super().__init__()
         self._fresh_until = _NEVER
@@ -64,12 +64,10 @@ class LiveStatistics(LiveTargets):
         self._seen: dict[str, TargetStatus] = {}
         self._is_special = False
         """Whether a target ever rested, or another router reported anything: rare, so decisions skip the check."""
-        self._others = OtherReports()
-        self.may_wait = False
-        """Whether requests may wait for room: a target has a quota or is known to have few slots."""
+        self._clock, self._others = clock, OtherReports(clock)
         self.closed_until = _NEVER
         """The latest time until which a target asked to be left alone."""
-        self.retries, self.limits, self.queues = RetryLimit(), RateLimits(), Queues(allowance)
+        self.retries, self.limits, self.queues = RetryLimit(), RateLimits(), Queues(clock, allowance)
 
     def statuses(self, targets: Mapping[str, Target], now: float) -> Mapping[str, TargetStatus]:
         """Every target's status, at most five milliseconds old, in the order given."""
@@ -97,11 +95,11 @@ class LiveStatistics(LiveTargets):
         self._statuses = self._others.apply(self._listed, statuses, now)
         return self._statuses
 
-    def share(self, messages: Messages, clock: Callable[[], float] = time.perf_counter) -> None:
+    def share(self, messages: Messages) -> None:
         def look_again() -> None:
             self._is_special, self._fresh_until = True, _NEVER
 
-        self._others = OtherReports(clock)
+        self._others = OtherReports(self._clock)
         self._others.exchange(messages, lambda: tuple(self._listed.values()), look_again)
 
     def _list(self, targets: Mapping[str, Target]) -> None:
@@ -111,7 +109,6 @@ class LiveStatistics(LiveTargets):
         self._seen = {}
         self.queues.follow(targets)
         self.limits.is_on = self.limits.is_on or any(target.is_plan for target in targets.values())
-        self.may_wait = self.may_wait or self.queues.is_on
 
     def apply_limits(self, signals: Signals, view: RequestView, now: float) -> Signals:
         """Add this request's waits for told limits and for quotas."""
@@ -231,7 +228,7 @@ class LiveStatistics(LiveTargets):
             self.limits.spend(exchange, fact.target, decided.decision.prompt_tokens)
         if read is not None and read.view.is_streaming:
             decided = exchange.last(Decided)
-            live.queue.stream(exchange.id, read.view, decided.decision.prompt_tokens if decided else 0, fact.at)
+            live.queue.stream(exchange.id, decided.decision.prompt_tokens if decided else 0, fact.at)
 
     def _begin(self, exchange: Exchange, fact: FirstToken) -> None:
         live, decided = self._live.get(fact.target.name) or self.of(fact.target), exchange.last(Decided)
@@ -243,35 +240,22 @@ class LiveStatistics(LiveTargets):
             return
         if live.queue.begin(exchange.id, opened_at, fact.at):
             live.pace.begin(exchange.id, decided.decision.prompt_tokens, fact.at - opened_at, fact.at)
-        else:
-            self._note_slots(live)
 
     def _end(self, exchange: Exchange, fact: AttemptEnded) -> None:
         live, error = self._live.get(fact.target.name) or self.of(fact.target), fact.error
         queue = live.queue
         opened_at = queue.open.pop(exchange.id, None)
-        if exchange.id in queue.asked:
-            self._end_stream(live, exchange.id, opened_at, fact)
+        if exchange.id in queue.unanswered:
+            was_left = fact.attempt.error is not None and (error is None or isinstance(error, UpstreamTimeout))
+            queue.leave(exchange.id, opened_at if was_left else None, fact.at)
         if fact.attempt.pace is not None:
             live.pace.end(exchange.id, fact)
+        elif live.pace.reading:
+            live.pace.reading.pop(exchange.id, None)
         if error is not None or live.is_watched:
             self._judge(live, exchange, opened_at, fact)
         elif fact.attempt.error is None:
             live.circuit.served_at = fact.at
-
-    def _end_stream(self, live: LiveTarget, name: str, opened_at: float | None, fact: AttemptEnded) -> None:
-        if fact.attempt.pace is None:
-            live.pace.reading.pop(name, None)
-        if name not in live.queue.unanswered:
-            live.queue.end(name, fact.at)
-            return
-        was_left = fact.attempt.error is not None and (fact.error is None or isinstance(fact.error, UpstreamTimeout))
-        live.queue.leave(name, opened_at if was_left else None, fact.at)
-        self._note_slots(live)
-
-    def _note_slots(self, live: LiveTarget) -> None:
-        if live.queue.slots.count:
-            self.may_wait, self._fresh_until = True, _NEVER
 
     def _note_question(self, exchange: Exchange, fact: QuestionEnded) -> None:
         """A refused or answered question counts like any call; a late one does not."""

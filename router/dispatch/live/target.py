@@ -81,7 +81,7 @@ class LiveTarget:
             self.is_still = False
             closed, may_probe = self.circuit.closed_seconds(now), self.circuit.may_probe(now)
             status = structs.replace(status, closed_seconds=closed, may_probe=may_probe)
-        if queue.unanswered or queue.lateness.seconds or queue.slots.count:
+        if queue.unanswered or queue.lateness.seconds:
             self.is_still = False
             status = self._queued(status, now)
         if self.is_watched:
@@ -92,7 +92,7 @@ class LiveTarget:
     def _queued(self, status: TargetStatus, now: float) -> TargetStatus:
         """Add the queue. A permanent one delays each further call of a turn, unless a longest wait moves requests on."""
         wait = self.queue.wait(now)
-        if self.target.max_wait_seconds is None and self.queue.is_standing(now):
+        if self.target.max_wait_seconds is None and self.queue.lateness.is_standing(now):
             return structs.replace(status, speed=status.speed._replace(ttft_seconds=status.speed.ttft_seconds + wait))
         return status.with_wait(wait)
 
@@ -114,14 +114,6 @@ class LiveTarget:
     def rest_words(self) -> str:
         failures = self.circuit.failures
         return f"{self.target.name} rests after {f'{failures} failures in a row' if failures > 1 else 'a failure'}"
-
-    @property
-    def serves_at_once(self) -> int | None:
-        """Number of slots, configured or learned; None if unknown."""
-        return self.queue.slots.count or self.target.in_flight
-
-    def wait_for_slot(self, now: float) -> float:
-        return self.status(now).wait_seconds if self.queue.has_slots(now) else 0.0
 
     def follow(self, target: Target) -> None:
         """Keep the figures under a new config, unless the model changed."""

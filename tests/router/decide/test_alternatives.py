@@ -8,19 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from policies.boundary import BoundaryConfig, BoundaryPolicy
 from policies.window import WindowConfig, WindowPolicy
 from router.contract.economics import Economics, TurnSize
 from router.contract.errors import TooLong
-from router.contract.facts import Decided
 from router.contract.opinions import Insist, Lean, Rank, RuleOut
 from router.contract.signals import SessionPosition, TokenCount
 from router.contract.target import Quota
-from router.contract.words import Preference, Tier, TurnKind
-from router.decide.alternatives import foresee, worth_of_a_count
-from router.decide.choose import choose, decide
-from router.decide.opinions import Rules, collect
-from tests.tools.exchanges import make_snapshot
+from router.contract.words import Preference, Tier
+from router.decide.alternatives import worth_of_a_count
+from router.decide.choose import decide
+from router.decide.opinions import Rules
 from tests.tools.houses import Counter, arrive, make_house
 from tests.tools.scripted import reach
 from tests.tools.values import ask, make_signals, make_target, stand
@@ -53,26 +50,12 @@ def rules_of(*opinions, policies=(), spill_over=True):
     return Rules((Says(), *policies), ECONOMICS, spill_over, "")
 
 
-def decided_by(rules, signals):
-    view, opinions = ask(), collect(rules, ask(), signals)
-    return foresee(rules, Decided(view, make_snapshot(), choose(rules, view, signals, opinions), opinions))
-
-
 async def test_each_policy_is_asked_once_for_a_request():
     policy = Counts()
     house = make_house(reach(make_target()), reach(SAGE), policies=(policy,))
 
     await house.decide(arrive())
 
-    assert len(policy.tokens) == 1
-
-
-def test_where_work_may_not_spill_over_the_tier_that_is_closed_is_found_without_asking_again():
-    policy = Counts()
-    rules = rules_of(Lean(-6, "short"), policies=(policy,), spill_over=False)
-    signals = make_signals(stand(SPARK), replace(stand(make_target("owl")), closed_seconds=3.0), stand(SAGE))
-
-    assert decided_by(rules, signals).decision.targets == ("spark",)
     assert len(policy.tokens) == 1
 
 
@@ -86,31 +69,6 @@ async def test_near_a_limit_policies_are_asked_at_both_ends_and_once_for_the_cou
 
     assert (len(policy.tokens), counter.asked) == (asked, asked // 2)
     assert policy.tokens[-1] == decided.decision.prompt_tokens
-
-
-@pytest.mark.parametrize(
-    ("opinion", "wait", "missed"),
-    [
-        (Lean(-6, "it would have gone there"), 90.0, "spark"),
-        (Lean(6, "it would not"), 90.0, ""),
-        (RuleOut("spark", "it could not", lasting=True), 90.0, ""),
-        (Lean(-6, "it waits there"), 1.0, ""),
-        (Lean(-6, "there is room"), 0.0, ""),
-    ],
-)
-def test_what_a_request_missed_is_the_target_it_would_have_gone_to_without_its_quota(opinion, wait, missed):
-    assert decided_by(rules_of(opinion), make_signals(stand(SPARK, wait), stand(SAGE))).missed == missed
-
-
-def test_a_running_turn_that_leaves_a_tier_for_its_quota_has_missed_that():
-    """Its policy reads waits, so it is asked again for what it would say without them."""
-    deep = make_target("sage", Tier.DEEP, quota=QUOTA)
-    running = SessionPosition(tier=Tier.DEEP, is_running=True)
-    signals = make_signals(stand(make_target()), stand(deep, 90.0), kind=TurnKind.TOOL_LOOP, position=running)
-
-    decided = decided_by(rules_of(Lean(-6, "says"), policies=(BoundaryPolicy(BoundaryConfig()),)), signals)
-
-    assert (decided.decision.targets, decided.missed) == (("spark",), "sage")
 
 
 @given(

@@ -50,16 +50,14 @@ RESPONSE = {
 class Trial:
     """A request on its way through these targets, with everything that watches it."""
 
-    def __init__(
-        self, *reachable, view=None, spill=(), seconds=600.0, clock=None, live=None, name="req_test", missed=""
-    ) -> None:
+    def __init__(self, *reachable, view=None, spill=(), seconds=600.0, clock=None, live=None, name="req_test") -> None:
         self.reachable = reachable
         self.clock = clock or asyncio.get_running_loop().time
         self.dispatcher = dispatcher_of(*reachable, clock=self.clock)
-        self.live, self.sink = live or LiveStatistics(), RecordingSink()
+        self.live, self.sink = live or LiveStatistics(seconds_passed), RecordingSink()
         view = view or ask()
         own = tuple(each.target.name for each in reachable if each.target.name not in spill)
-        self.decided = make_decided(view, make_decision(targets=own, spill=tuple(spill)), missed=missed)
+        self.decided = make_decided(view, make_decision(targets=own, spill=tuple(spill)))
         self.exchange = make_exchange(
             self.live, name=name, dialect=view.dialect, seconds=seconds, began=asyncio.get_running_loop().time()
         )
@@ -317,7 +315,7 @@ def later(seconds, script):
 
 def crowd(count, *reachable, seconds=600.0) -> list[Trial]:
     """So many requests at once, with one picture of the targets."""
-    live = LiveStatistics()
+    live = LiveStatistics(seconds_passed)
     return [Trial(*reachable, spill=("sage",), live=live, name=f"req_{number}", seconds=seconds) for number in range(count)]
 
 
@@ -391,7 +389,7 @@ def used(live, target=LIMITED):
 
 
 async def test_a_target_at_its_quota_is_waited_for_and_the_slot_comes_back():
-    live = LiveStatistics()
+    live = LiveStatistics(seconds_passed)
     first, second = (Trial(reach(LIMITED), live=live) for _ in range(2))
     await first.run()
 
@@ -433,7 +431,7 @@ async def test_what_a_target_could_only_misunderstand_takes_nothing_of_its_quota
 
 
 async def test_from_a_full_quota_a_request_goes_on_at_once_and_no_failure_is_counted():
-    live, target = LiveStatistics(), make_target(quota=Quota(requests_per_minute=1, max_wait_seconds=5))
+    live, target = LiveStatistics(seconds_passed), make_target(quota=Quota(requests_per_minute=1, max_wait_seconds=5))
     await Trial(reach(target), live=live).run()
     trial = Trial(reach(target), reach(SAGE), spill=["sage"], live=live)
 
@@ -456,19 +454,8 @@ async def test_a_second_attempt_waits_for_the_quota_too():
     assert trial.attempts == [("spark", 500, "upstream_refused"), ("spark", 200, None)]
 
 
-async def test_a_request_that_went_elsewhere_for_the_quota_is_owed_and_one_that_would_have_gone_there_anyway_is_not():
-    live = LiveStatistics()
-    await Trial(reach(LIMITED), live=live).run()
-    live.queues.follow({"spark": LIMITED})
-
-    for missed in ("spark", ""):
-        await Trial(reach(SAGE), reach(LIMITED), live=live, missed=missed).run()
-
-    assert live.queues.picture({"spark": LIMITED}, seconds_passed())["spark"]["missed"] == 1
-
-
 async def test_when_a_target_begins_to_rest_those_who_wait_for_its_turn_go_elsewhere():
-    live, one_at_once = LiveStatistics(), make_target(quota=Quota(in_flight=1))
+    live, one_at_once = LiveStatistics(seconds_passed), make_target(quota=Quota(in_flight=1))
     spark, sage = reach(one_at_once, BROKEN), reach(SAGE)
     trials = [Trial(spark, sage, spill=["sage"], live=live, name=f"req_{number}") for number in range(12)]
 

@@ -1,4 +1,4 @@
-"""A request that waits before its call: for a quota, or for one of a target's slots."""
+"""A request that waits before its call for room in a quota."""
 
 import asyncio
 import json
@@ -16,12 +16,11 @@ from router.contract.sinks import Serving
 from router.contract.sinks import Waiting as Waits
 from router.contract.target import Quota
 from router.contract.words import Dialect, Operation, Outcome, TurnKind
-from router.dispatch.live.statistics import LiveStatistics
-from router.dispatch.waiting import WaitingSink, await_slot, await_turn, is_side_request
+from router.dispatch.waiting import WaitingSink, await_turn, is_side_request
 from router.limits.queue import TargetQueue
 from router.limits.quota import WINDOW_SECONDS
 from tests.tools.exchanges import RecordingSink, make_context, make_decided, make_decision, make_exchange
-from tests.tools.loop_clock import jumping_clock, seconds_passed
+from tests.tools.loop_clock import seconds_passed
 from tests.tools.values import ask, make_target, make_view
 from tests.tools.waiting import later
 
@@ -40,8 +39,8 @@ class Waiting:
         self.exchange, self.caller = make_exchange(seconds=seconds), RecordingSink()
         self.context = make_context(self.exchange, self.caller, seconds_passed, make_decided(worth_waiting_seconds=worth))
         self.sink = WaitingSink(self.caller, self.exchange, self.context.decision, view)
-        self.queue = TargetQueue("spark", self.target.quota)
-        self.first = self.queue.hold(SessionKey(LOCAL, "other"), 100, seconds_passed)
+        self.queue = TargetQueue("spark", self.target.quota, seconds_passed)
+        self.first = self.queue.hold(SessionKey(LOCAL, "other"), 100)
         self.turn = later(await_turn(self.context, view, self.target, self.queue, self.sink))
 
     def facts(self):
@@ -51,10 +50,9 @@ class Waiting:
 async def test_a_turn_comes_when_there_is_room_and_the_wait_is_noted():
     waiting = Waiting(WHOLE)
 
-    permit = await waiting.turn
+    await waiting.turn
 
     queued, dequeued = waiting.exchange.last(Queued), waiting.exchange.last(Dequeued)
-    assert permit.who == SessionKey(LOCAL, "session")
     assert (queued.position, queued.length, queued.expected_seconds) == (1, 1, WINDOW_SECONDS)
     assert (dequeued.seconds, dequeued.has_turn) == (pytest.approx(WINDOW_SECONDS, abs=0.01), True)
     assert waiting.exchange.first_call_at() == queued.at == 0.0
@@ -202,24 +200,6 @@ async def test_a_failure_after_the_head_is_an_event_and_no_proper_end(waiting, e
     assert waiting.caller.words[-1] == "fail"
 
 
-def live_with(most, *begun_at):
-    """A target of which it is known how many calls fit, with these streams under way."""
-    live = LiveStatistics()
-    known = live.of(SPARK).queue
-    known.slots.count, known.slots._claimed_at = most, 0.0
-    for number, at in enumerate(begun_at):
-        known.open[f"{number}"] = known.slots.begun[f"{number}"] = at
-    return live
-
-
-async def look(live, kind=TurnKind.ASK, *, target=SPARK, worth=1_000.0, exchange=None):
-    exchange, decision = exchange or make_exchange(live), make_decision(turn=Turn(kind, "s", "test", "hello"))
-    decided = make_decided(decision=decision, worth_waiting_seconds=worth)
-    context = make_context(exchange, RecordingSink(), seconds_passed, decided, live)
-    await await_slot(context, ask(), target)
-    return exchange
-
-
 @pytest.mark.parametrize(
     ("kind", "operation", "dialect", "is_one"),
     [
@@ -235,53 +215,3 @@ def test_titles_and_the_like_are_asked_aside_and_what_nobody_waits_a_slot_for_is
     view = make_view(body, dialect, operation=operation)
 
     assert is_side_request(make_decision(turn=Turn(kind, "s", "test", "hello")), view) is is_one
-
-
-async def test_a_side_request_leaves_the_last_slot_free_for_a_moment():
-    exchange = await look(live_with(1), TurnKind.SIDE)
-
-    assert seconds_passed() == pytest.approx(0.3)
-    assert (exchange.last(Dequeued).seconds, exchange.last(Dequeued).has_turn) == (pytest.approx(0.3), True)
-    assert exchange.first_call_at() == 0.0  # the wait is not counted as our own time
-
-
-@pytest.mark.parametrize(("most", "kind"), [(0, TurnKind.SIDE), (2, TurnKind.SIDE), (1, TurnKind.ASK)])
-def test_nobody_else_waits(most, kind):
-    @jumping_clock
-    async def run():
-        await look(live_with(most), kind)
-
-        assert seconds_passed() == 0.0
-
-    run()
-
-
-async def test_where_the_config_says_how_many_fit_the_queue_lets_the_turn_go_first():
-    await look(live_with(1), TurnKind.SIDE, target=make_target(quota=Quota(in_flight=1)))
-
-    assert seconds_passed() == 0.0
-
-
-async def test_a_request_goes_elsewhere_once_the_wait_for_a_slot_is_not_worth_it():
-    live = live_with(1, 0.0)
-    wait = live.of(SPARK).wait_for_slot(0.0)
-
-    await look(live, worth=wait + 0.1)
-    with pytest.raises(TiersBusy, match="spark would keep you waiting 1 s"):
-        await look(live, worth=wait - 0.1)
-
-
-async def test_a_caller_who_waits_a_moment_is_told_that_the_router_stops():
-    live = live_with(1)
-    exchange = make_exchange(live)
-    task = later(look(live, TurnKind.SIDE, exchange=exchange))
-    exchange.run_by(task)
-    later_stop = later(stop(exchange))
-
-    with pytest.raises(Unavailable):
-        await task
-    await later_stop
-
-
-async def stop(exchange):
-    exchange.cancel(CancelReason.STOPPING)

@@ -25,12 +25,12 @@ def signals_of(spark=SPARK, wait=0.0):
 
 
 def take(queues, target=SPARK, view=VIEW):
-    return queues.queue_of(target, view).hold(SessionKey(LOCAL, "s"), 100, seconds_passed)
+    return queues.queue_of(target, view).hold(SessionKey(LOCAL, "s"), 100)
 
 
 @pytest.fixture
 def queues():
-    return Queues()
+    return Queues(seconds_passed)
 
 
 def test_nothing_is_asked_where_no_target_has_a_quota(queues):
@@ -72,7 +72,7 @@ async def test_a_longer_wait_of_the_target_itself_counts_and_so_does_one_that_as
 async def test_callers_with_keys_of_their_own_have_a_quota_each():
     theirs = make_target(quota=SPARK.quota, takes_callers_key=True)
     one, other = (ask(headers={"authorization": f"Bearer {key}"}) for key in ("sk-one", "sk-other"))
-    queues = Queues()
+    queues = Queues(seconds_passed)
 
     take(queues, theirs, one)
 
@@ -84,7 +84,7 @@ async def test_callers_with_keys_of_their_own_have_a_quota_each():
 async def test_queues_of_keys_that_nobody_uses_are_forgotten(monkeypatch):
     monkeypatch.setattr("router.limits.queues._MAX_QUEUES", 2)
     theirs = make_target(quota=SPARK.quota, takes_callers_key=True)
-    queues = Queues()
+    queues = Queues(seconds_passed)
     used = take(queues, theirs, ask(headers={"authorization": "Bearer sk-used"}))
     for number in range(5):
         queues.queue_of(theirs, ask(headers={"authorization": f"Bearer sk-{number}"}))
@@ -96,7 +96,7 @@ async def test_queues_of_keys_that_nobody_uses_are_forgotten(monkeypatch):
 async def test_queues_of_keys_that_were_used_long_ago_are_forgotten(monkeypatch):
     monkeypatch.setattr("router.limits.queues._MAX_QUEUES", 2)
     theirs = make_target(quota=SPARK.quota, takes_callers_key=True)
-    queues = Queues()
+    queues = Queues(seconds_passed)
     for number in range(5):
         waiter = take(queues, theirs, ask(headers={"authorization": f"Bearer sk-{number}"}))
         waiter.permit.settle((), seconds_passed())
@@ -125,21 +125,21 @@ async def test_a_plan_without_the_quota_lets_everybody_in(queues):
 
 
 def test_a_quota_that_nobody_has_used_is_shown_as_well():
-    picture = Queues().picture(TARGETS, 0.0)
+    picture = Queues(seconds_passed).picture(TARGETS, 0.0)
 
-    assert picture == {"spark": TargetQueue("spark", SPARK.quota).picture(0.0)}
+    assert picture == {"spark": TargetQueue("spark", SPARK.quota, seconds_passed).picture(0.0)}
     assert picture["spark"]["requests_per_minute"] == {"used": 0, "limit": 1}
 
 
 async def test_who_looks_on_sees_the_wait_in_a_queue_of_ours():
-    queues, target = Queues(), make_target(quota=Quota(in_flight=1))
+    queues, target = Queues(seconds_passed), make_target(quota=Quota(in_flight=1))
     assert queues.show(stand(target), 0.0).wait_seconds == 0.0
     queue = queues.queue_of(target, ask())
-    queue.hold(SessionKey(LOCAL, "a"), 100, seconds_passed)
-    queue.hold(SessionKey(LOCAL, "a"), 100, seconds_passed)
+    for _ in range(3):
+        queue.hold(SessionKey(LOCAL, "a"), 100)
 
-    assert queues.waiting_for("spark") == 1
-    assert queues.show(stand(target), 1.0).wait_seconds == pytest.approx(4.0)  # a new session goes before the second call
+    assert queues.waiting_for("spark") == 2
+    assert queues.show(stand(target), 1.0).wait_seconds == pytest.approx(14.0)
 
 
 async def test_what_is_left_of_a_quota_is_said_by_limit_and_never_of_what_callers_bring_themselves(queues):

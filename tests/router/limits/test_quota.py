@@ -143,21 +143,6 @@ def test_a_provider_that_says_its_minute_is_full_is_believed():
     assert meter.has_room(1, 12.0)
 
 
-@pytest.mark.parametrize(
-    ("quota", "tokens", "part"),
-    [
-        (Quota(requests_per_minute=60), 10_000, 1 / 60),
-        (Quota(tokens_per_minute=1_000), 100, 0.1),
-        (Quota(requests_per_minute=10, tokens_per_minute=1_000), 50, 0.1),
-        (Quota(requests_per_minute=10, tokens_per_minute=1_000), 500, 0.5),
-        (Quota(tokens_per_minute=1_000), 9_000, 1.0),
-        (Quota(in_flight=3), 100, 1.0),
-    ],
-)
-def test_a_request_takes_the_larger_part_of_both_limits(quota, tokens, part):
-    assert Meter(quota).part_of(tokens) == pytest.approx(part)
-
-
 PAUSES = some.integers(0, 40 * 64).map(lambda count: count / 64)
 """Seconds whose sums are exact: a wait that is told as a difference of two times ends at the very moment."""
 STEPS = some.lists(some.tuples(PAUSES, some.integers(1, 400), some.sampled_from(["keep", "end", "take back"])), max_size=80)

@@ -42,7 +42,7 @@ def decided_with(*statuses, ruled_out=(), headers=None):
 
 class Asking:
     def __init__(self, target, *scripts, daily_usd=2.0, looks=None) -> None:
-        self.target, self.clock, self.queues = target, HandClock(1_000.0), Queues()
+        self.target, self.clock, self.queues = target, HandClock(1_000.0), Queues(lambda: self.clock())
         self.reachable, self.looks = reach(target, *(scripts or (FINE,))), looks or Looks(now=HandClock(NOON))
         self.asker = Asker({target.name: self.reachable}, NO_LIMITS, self.looks, daily_usd, self.clock)
         self.exchange = make_exchange(began=self.clock())

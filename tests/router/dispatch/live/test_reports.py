@@ -16,8 +16,8 @@ class Router:
     def __init__(self, channel, name):
         self.now = 1_000.0
         self.messages = channel.join(name)
-        self.live = LiveStatistics()
-        self.live.share(self.messages, lambda: self.now)
+        self.live = LiveStatistics(lambda: self.now)
+        self.live.share(self.messages)
         self.live.statuses(TARGETS, self.now)
 
     def status(self, name="spark"):

@@ -543,22 +543,6 @@ def test_a_named_window_is_kept_over_a_reload_and_forgotten_when_the_target_is_c
     assert (kept, changed, live.windows) == (8_192, 32_000, {})
 
 
-def test_a_call_may_lack_a_slot_only_where_fewer_were_seen_to_stream_at_once(live):
-    one = Call(live)
-    assert not live.of(SPARK).queue.may_lack_slot(0.0)
-    other = Call(live)
-    assert live.of(SPARK).queue.may_lack_slot(0.0)
-
-    for call in (one, other):
-        call.begin(0.2)
-    for call in (one, other):
-        call.end(2.0)
-    again = [Call(live, at=3.0) for _ in range(2)]
-    assert not live.of(SPARK).queue.may_lack_slot(3.0)
-    assert live.of(SPARK).queue.may_lack_slot(4_000.0)
-    assert len(again) == 2
-
-
 def test_the_least_busy_of_several_targets_comes_first_and_equals_stay_in_their_order(live):
     Call(live)
 
@@ -571,7 +555,6 @@ def test_the_least_busy_of_several_targets_comes_first_and_equals_stay_in_their_
         lambda live, target: live.keep_loading(target, "Loading model", 1.0),
         lambda live, target: live.end_loading(target),
         lambda live, target: live.of(target).pace.usual_seconds(10),
-        lambda live, target: live.of(target).wait_for_slot(1.0),
     ],
 )
 def test_what_still_goes_on_for_an_earlier_plan_changes_nothing_of_a_target(ask_about):

@@ -97,7 +97,7 @@ async def test_the_state_of_targets_is_labelled_by_tier_and_target():
     live.of(targets["sage"]).circuit.fail(0.0, fault=AccountFault.KEY)
 
     queue = live.queues.queue_of(targets["spark"], ask())
-    waiters = [queue.hold(SessionKey(LOCAL, "s"), 100, road.clock) for _ in range(2)]
+    waiters = [queue.hold(SessionKey(LOCAL, "s"), 100) for _ in range(2)]
 
     state = read_state(road)
 
