@@ -13,7 +13,6 @@ from router.contract.economics import Economics, TurnSize
 from router.contract.errors import TooLong
 from router.contract.opinions import Insist, Lean, Rank, RuleOut
 from router.contract.signals import SessionPosition, TokenCount
-from router.contract.target import Quota
 from router.contract.words import Preference, Tier
 from router.decide.alternatives import worth_of_a_count
 from router.decide.choose import decide
@@ -23,8 +22,7 @@ from tests.tools.scripted import reach
 from tests.tools.values import ask, make_signals, make_target, stand
 
 ECONOMICS = Economics(36.0, Preference.BALANCED, 1.0, TurnSize(2, 400), TurnSize(20, 8_000), 0.5)
-QUOTA = Quota(requests_per_minute=1)
-SPARK, SAGE = make_target(quota=QUOTA), make_target("sage", Tier.DEEP)
+SAGE = make_target("sage", Tier.DEEP)
 
 
 @dataclass
@@ -39,7 +37,7 @@ class Counts:
         return (RuleOut("spark", "too long", lasting=True),) if signals.prompt.tokens > 20_000 else ()
 
 
-def rules_of(*opinions, policies=(), spill_over=True):
+def rules_of(*opinions, policies=()):
     @dataclass
     class Says:
         name: str = "says"
@@ -47,7 +45,7 @@ def rules_of(*opinions, policies=(), spill_over=True):
         def judge(self, request, signals):
             return opinions
 
-    return Rules((Says(), *policies), ECONOMICS, spill_over, "")
+    return Rules((Says(), *policies), ECONOMICS, spill_over=True, config_fingerprint="")
 
 
 async def test_each_policy_is_asked_once_for_a_request():
