@@ -319,10 +319,10 @@ def test_every_function_of_the_road_can_be_said_aloud():
 
 
 # The whole house. Each figure is what stood when it was last set, and only falls: what grows in one place shrinks in another.
-SOURCE_LINES, SOURCE_FILES = 79_858, 604
+SOURCE_LINES, SOURCE_FILES = 79_224, 602
 PROGRAM_LINES = 1_526
-TEST_LINES = 121_051
-MEASURING_LINES = 9_320
+TEST_LINES = 120_283
+MEASURING_LINES = 9_317
 _WRITTEN = {".py", ".js", ".sql"}
 _MEASURING = tuple(f"tests/{folder}/" for folder in ("bench", "lab", "soak"))
 
