@@ -36,7 +36,7 @@ FAST_SECONDS, DEEP_SECONDS = 0.6, 7.1
 """How long an answer takes: as the targets' figures have it."""
 MARGIN_SECONDS = 1.5
 MOST_DEVIATION, MOST_LOST, MOST_OFF = 0.2, 0.03, 0.3
-RUNS = 5
+RUNS = 3
 GOOD, TOO_MANY = (
     answers(),
     answers({"error": {"message": "too many"}}, 429, (("content-type", "application/json"), ("retry-after", "1"))),
