@@ -66,16 +66,16 @@ class Step:
 
 
 def write_steps(chance: random.Random, count: int, number: int, *, is_named: bool) -> Iterator[Step]:
-    """Turns with tool loops. Named sessions ask for tiers and clear them, by header or by a line."""
-    wish, left = "", count
+    """Turns with tool loops. Named sessions ask for tiers and clear them by header, or for the next turn by a line."""
+    wish, line, left = "", None, count
     while left:
         words, headers, kinds = chance.choice(("fast", "deep")), (), ["plain", "plain"]
-        kinds += ["set", "clear", "line"] if is_named else []
-        kinds += [] if wish else ["forced"]
+        kinds += ["set", "clear", "line"] if is_named and line is None else []
+        kinds += ["forced"] if not wish and line is None else []
         kind = chance.choice(kinds)
         if kind == "line":
-            wish = chance.choice(("fast", "deep", ""))
-            yield Step(f"tier: {wish or 'auto'}", "")
+            line = chance.choice(("fast", "deep", ""))
+            yield Step(f"tier: {line or 'auto'}", "")
             left -= 1
             continue
         if kind == "set":
@@ -83,7 +83,7 @@ def write_steps(chance: random.Random, count: int, number: int, *, is_named: boo
             headers = (("x-tandem-tier", wish), ("x-tandem-scope", "session"))
         elif kind == "clear":
             wish, headers = "", (("x-tandem-tier", "auto"), ("x-tandem-scope", "session"))
-        tier = wish or words
+        tier, line = (wish if line is None else line) or words, None
         if kind == "forced":  # the turn stays where its first request asked to begin
             tier = chance.choice(("fast", "deep"))
             headers = (("x-tandem-tier", tier),)

